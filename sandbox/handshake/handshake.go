@@ -1,0 +1,133 @@
+// Package handshake is the language that aisb on the host and the entrypoint
+// in the container speak before the harness starts.
+//
+// The entrypoint inherits one end of a socket pair as descriptor FD; messages
+// are those of gate/fdmsg.
+//
+//	aisb (host)                          entrypoint (pid 1 in the container)
+//	                       <-- hello ---  alive; the kernel adds its host pid
+//	   finds pasta, tells the gate
+//	   --- Config (the go) --------->
+//	                       <-- fence ---  ruleset installed and read back
+//	                       <-- proof ---  traffic shows that it holds
+//	                       <-- drop ----  pid 1 holds no capability any more
+//	                       <-- stdio ---  with descriptors, see Stdio
+//	                       <-- start ---  about to start the harness
+//	                       (the entrypoint shuts its sending side)
+//	   --- Control (signals, size) -->    for as long as the harness lives
+//	   closes, or dies ------------->     end of file: pid 1 ends the container
+//
+// Instead of any stage the entrypoint may send a Stage with Error set and exit
+// with Status. Because the sending side is shut before the harness runs, a
+// status of 77 or 78 is the fence's own exactly when a Stage carried it.
+package handshake
+
+import (
+	"github.com/aisb-dev/aisb/netpolicy"
+)
+
+// FD is the entrypoint's descriptor of the socket pair: the first that
+// podman's --preserve-fds=1 passes.
+const FD = 3
+
+// Version is of this language. Both sides come from one binary, so another
+// version means that something swapped it.
+const Version = 1
+
+// Exit statuses of the entrypoint (SPEC 2.4, after sysexits.h).
+const (
+	ExitFence  = 77 // the fence could not be put up
+	ExitProof  = 78 // it is not what it must be, or the configuration is invalid
+	ExitNoExec = 126
+	ExitNoCmd  = 127
+)
+
+// Config tells the entrypoint everything: nothing comes from its environment,
+// its arguments or the image.
+type Config struct {
+	Version int
+	Run     string // the run's name, for messages
+
+	Argv []string // the command; Argv[0] is looked up in the PATH of Env
+	Env  [][]byte // whole environment of the command, "NAME=VALUE", any byte but NUL
+	Dir  string   // working directory, absolute
+
+	UID, GID int // whom the command runs as; 0, 0 with InsecureKeepRoot
+
+	Fence *Fence // nil with --net none and --net full
+
+	// Mounts are all mount points that the container may have beside the
+	// kernel's own; anything else in mountinfo is a refusal.
+	Mounts []Mount
+
+	TTY  bool // the command gets a terminal of its own
+	Rows uint16
+	Cols uint16
+
+	AllowUserNS      bool // leave user namespaces open (--allow-userns)
+	AllowUnenforced  bool // go on when fence or proof fails (--allow-unenforced)
+	InsecureKeepRoot bool // don't become UID (--insecure-keep-root)
+}
+
+// Fence is what the entrypoint puts up and proves.
+type Fence struct {
+	Policy netpolicy.Spec
+	Proof  Proof
+}
+
+// Proof says how the fence is tried (SPEC 2.3). Each probe of Policy.Probes is
+// sent and must be refused by its own rule; then the gate must show that it is
+// this run's gate.
+type Proof struct {
+	Gate string // address and port of the gate as seen from the container
+	Key  []byte // HMAC-SHA256 key shared with this run's gate alone
+}
+
+// Mount is an expected mount point.
+type Mount struct {
+	Target   string // in the container
+	ReadOnly bool
+	// Dev and Ino are of the source as aisb opened it on the host, 0 where
+	// there is none to compare (tmpfs, volume).
+	Dev, Ino uint64
+}
+
+// StageName names a message of the entrypoint.
+type StageName string
+
+// The stages in their order.
+const (
+	Hello   StageName = "hello"
+	Fenced  StageName = "fence"
+	Proved  StageName = "proof"
+	Dropped StageName = "drop"
+	Stdio   StageName = "stdio" // with descriptors: pty master, or stdin (write end), stdout, stderr (read ends)
+	Start   StageName = "start"
+)
+
+// Stage is a message of the entrypoint.
+type Stage struct {
+	Stage  StageName
+	Micros int64 `json:",omitempty"` // since the entrypoint's go
+
+	Probes  []ProbeResult `json:",omitempty"` // with Proved
+	Warning string        `json:",omitempty"` // with AllowUnenforced: what does not hold
+
+	// Error, Hint and Status are set when the entrypoint gives up at Stage.
+	Error, Hint string `json:",omitempty"`
+	Status      int    `json:",omitempty"`
+}
+
+// ProbeResult is what one probe saw.
+type ProbeResult struct {
+	Name string
+	Saw  string // "refused", "absent" (no route to that family), "nonce", ...
+	OK   bool
+}
+
+// Control is a message of aisb to pid 1 while the harness runs. Zero fields
+// mean nothing.
+type Control struct {
+	Signal     int  `json:",omitempty"` // sent to the harness (its process group without a terminal)
+	CloseStdin bool `json:",omitempty"`
+}
