@@ -1,4 +1,25 @@
-// Command aisb runs an AI coding harness in a fenced rootless podman container.
+// Command aisb runs an AI coding harness in a rootless podman container whose
+// only way out is aisb's own allowlisting gate.
+//
+// One binary, three roles, told apart by argv[0] before anything else runs:
+// aisb (the command line), aisb-gate (the proxy, on the host) and aisb-entry
+// (pid 1 of the container). docs/architecture.md has the picture.
 package main
 
-func main() {}
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/aisb-dev/aisb/gate/proc"
+	"github.com/aisb-dev/aisb/sandbox/entry"
+)
+
+func main() {
+	switch filepath.Base(os.Args[0]) {
+	case entry.Name:
+		os.Exit(entry.Main(os.Args[1:]))
+	case proc.Name:
+		os.Exit(proc.Main())
+	}
+	os.Exit(cli(os.Args[1:], &ui{Out: os.Stdout, Err: os.Stderr}))
+}

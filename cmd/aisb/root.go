@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// cli runs the command line and returns the status to exit with.
+func cli(args []string, u *ui) int {
+	root := newRootCmd(u)
+	root.SetArgs(args)
+	root.SetOut(u.Out)
+	root.SetErr(u.Err)
+	if err := root.ExecuteContext(context.Background()); err != nil {
+		return u.fail(err)
+	}
+	return 0
+}
+
+func newRootCmd(u *ui) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "aisb",
+		Short: "run an AI coding harness in a fenced container",
+		Long: `aisb runs an AI coding harness on the current directory, in a rootless podman
+container that can reach only the hosts you allow.
+
+  aisb run --allow example.com -- curl https://example.com
+  aisb run --allow api.anthropic.com -e ANTHROPIC_API_KEY  the default harness, pi
+  aisb gate --listen 127.0.0.1:3128 --allow example.com    only the proxy
+
+It is a seatbelt, not a jail: it stops an agent that goes astray, not a kernel
+exploit. What it does not stop is listed in docs/threat-model.md.`,
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cmd.Help()
+		},
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError(cmd.CommandPath(), err)
+	})
+	root.AddCommand(
+		newRunCmd(u),
+		newImageCmd(u),
+		newGateCmd(u),
+		newCheckCmd(u),
+		newRulesetCmd(u),
+		newVersionCmd(u),
+	)
+	// cobra's own errors (unknown command, wrong number of arguments) carry no
+	// status; give them that of wrong usage.
+	for _, cmd := range append(root.Commands(), root) {
+		cmd.Args = usageArgs(cmd.Args)
+	}
+	return root
+}
+
+// usageArgs makes the error of an argument check one of wrong usage.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if check == nil {
+			return nil
+		}
+		err := check(cmd, args)
+		var e *exitError
+		if err == nil || errors.As(err, &e) {
+			return err
+		}
+		return usageError(cmd.CommandPath(), err)
+	}
+}
+
+func newVersionCmd(u *ui) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			fmt.Fprintf(u.Out, "aisb %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return nil
+		},
+	}
+}
+
+// release is set by the Makefile at link time.
+var release = ""
+
+// version is the release, or what the Go tool recorded of the checkout.
+func version() string {
+	if release != "" {
+		return release
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}

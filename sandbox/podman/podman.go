@@ -1,0 +1,43 @@
+package podman
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"syscall"
+)
+
+// Statuses of podman run itself (libpod/define/exec_codes.go).
+const (
+	StatusPodman      = 125 // podman failed before the container ran
+	StatusNotRunnable = 126
+	StatusNotFound    = 127
+)
+
+// ErrNotInstalled reports that there is no podman in PATH.
+var ErrNotInstalled = errors.New("podman is not installed")
+
+// Podman runs podman(1) under a configuration of its own.
+type Podman struct {
+	Path string   // absolute
+	Env  []string // whole environment, see Conf.Environ
+}
+
+// Find looks podman up in PATH.
+func Find(conf Conf, user []string) (Podman, error) {
+	path, err := exec.LookPath("podman")
+	if err != nil {
+		return Podman{}, fmt.Errorf("%w (%v)", ErrNotInstalled, err)
+	}
+	return Podman{Path: path, Env: conf.Environ(user)}, nil
+}
+
+// Command prepares a call. The process gets a group of its own: ^C belongs to
+// the harness, and podman must live to clean up.
+func (p Podman) Command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, p.Path, args...)
+	cmd.Env = p.Env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return cmd
+}
