@@ -1,0 +1,170 @@
+package mounts
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// source is an opened part of the host.
+type source struct {
+	file     *os.File // O_PATH
+	path     string   // absolute, clean, without symbolic links
+	dir      bool
+	socket   bool
+	uid      int
+	dev, ino uint64
+}
+
+func (s *source) mount(target string, ro bool) Mount {
+	return Mount{Source: s.path, Target: target, ReadOnly: ro, Dev: s.dev, Ino: s.ino}
+}
+
+// open follows the user's path once and opens what it leads to; from then on a
+// symbolic link in any component is an error, so nothing can be put in the way
+// between the two.
+func (p *Plan) open(path string) (*source, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	real, err := filepath.EvalSymlinks(abs)
+	if err != nil {
+		return nil, refuse("name something that exists", "%q: %v", path, errnoText(err))
+	}
+	return p.openReal(real)
+}
+
+// openReal opens an absolute path that may hold no symbolic link.
+func (p *Plan) openReal(real string) (*source, error) {
+	root, err := os.OpenFile("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := openBeneath(root, strings.TrimPrefix(real, "/"), noLinks)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, refuse("run aisb again when nothing is changing the path", "%q: a symbolic link appeared in it", real)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %q: %w", real, err)
+	}
+	s, err := newSource(f, real)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	p.files = append(p.files, f)
+	return s, nil
+}
+
+// openIn opens rel below parent, without any symbolic link.
+func (p *Plan) openIn(parent *source, rel string) (*source, error) {
+	f, err := openBeneath(parent.file, rel, noLinks)
+	if err != nil {
+		return nil, fmt.Errorf("open %q: %w", filepath.Join(parent.path, rel), err)
+	}
+	s, err := newSource(f, filepath.Join(parent.path, rel))
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	p.files = append(p.files, f)
+	return s, nil
+}
+
+func newSource(f *os.File, path string) (*source, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil, fmt.Errorf("stat %q: no inode", path)
+	}
+	return &source{
+		file: f, path: path, dir: info.IsDir(), socket: info.Mode()&fs.ModeSocket != 0,
+		uid: int(st.Uid), dev: st.Dev, ino: st.Ino,
+	}, nil
+}
+
+// Resolution of openBeneath (openat2(2)).
+const (
+	noLinks      = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
+	followInside = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS
+)
+
+// openBeneath opens rel below dir for naming only (O_PATH).
+func openBeneath(dir *os.File, rel string, resolve uint64) (*os.File, error) {
+	if rel == "" {
+		rel = "."
+	}
+	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: resolve}
+	for {
+		fd, err := unix.Openat2(int(dir.Fd()), rel, how)
+		// EAGAIN: something was renamed meanwhile and RESOLVE_BENEATH could not
+		// be decided; EINTR as ever.
+		if err == unix.EINTR || err == unix.EAGAIN {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), rel)), nil
+	}
+}
+
+// readBeneath reads a small regular file below dir, without any symbolic link.
+func readBeneath(dir *os.File, rel string, limit int) ([]byte, error) {
+	f, err := openBeneath(dir, rel, noLinks)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", rel)
+	}
+	if info.Size() > int64(limit) {
+		return nil, fmt.Errorf("%s is larger than %d bytes", rel, limit)
+	}
+	// The descriptor is of the checked file: opening the name again could be
+	// another one.
+	r, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	b := make([]byte, info.Size())
+	n, err := r.Read(b)
+	if n == len(b) {
+		err = nil
+	}
+	return b[:n], err
+}
+
+// errnoText is the bare reason of a file system error, for messages that name
+// the path themselves.
+func errnoText(err error) string {
+	var e *fs.PathError
+	if errors.As(err, &e) {
+		return e.Err.Error()
+	}
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		if errno == unix.EXDEV {
+			return "leads out of it" // RESOLVE_BENEATH
+		}
+		return errno.Error()
+	}
+	return err.Error()
+}
