@@ -26,3 +26,6 @@ type Probe struct {
 	Proto Proto
 	To    netip.AddrPort
 }
+
+// Rule is the name of the rule that refuses the probe and counts it.
+func (p Probe) Rule() string { return "probe " + p.Name }

@@ -1,0 +1,114 @@
+package netpolicy
+
+import (
+	"flag"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func at(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
+
+// full has a rule of every form.
+func full() Spec {
+	return Spec{
+		Gates:   []netip.AddrPort{at("169.254.1.3:3128"), at("[fd77::1]:3128")},
+		Publish: []uint16{8080},
+		Probes: []Probe{
+			{Name: "tcp-public", Proto: TCP, To: at("203.0.113.1:443")},
+			{Name: "tcp-public-ipv6", Proto: TCP, To: at("[2001:db8::1]:443")},
+			{Name: "udp-dns", Proto: UDP, To: at("203.0.113.1:53")},
+			{Name: "host-loopback", Proto: TCP, To: at("169.254.1.3:3129")},
+		},
+	}
+}
+
+func TestTextIsGolden(t *testing.T) {
+	for file, spec := range map[string]Spec{"full.nft": full(), "nothing.nft": {}} {
+		rs, err := Render(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := "testdata/" + file
+		if *update {
+			t.Logf("rewriting %s", path)
+			if err := os.WriteFile(path, []byte(rs.String()), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := rs.String(); got != string(want) {
+			t.Errorf("%s: got\n%s\nwant\n%s", path, got, want)
+		}
+	}
+}
+
+func TestRulesetOfAnySpec(t *testing.T) {
+	rs, err := Render(full())
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, c := range rs.Chains {
+		for _, r := range c.Rules {
+			if names[r.Name] {
+				t.Errorf("two rules are named %q: counters would mix", r.Name)
+			}
+			names[r.Name] = true
+			if r.Verdict == Accept && r.Match == (Match{}) {
+				t.Errorf("rule %q accepts everything", r.Name)
+			}
+		}
+		if last := c.Rules[len(c.Rules)-1]; last.Match != (Match{}) || last.Verdict == Accept {
+			t.Errorf("chain %q ends in %+v, which does not refuse the rest", c.Hook, last)
+		}
+	}
+	for _, p := range full().Probes {
+		if !names[p.Rule()] {
+			t.Errorf("probe %q has no rule", p.Name)
+		}
+	}
+}
+
+func TestSpecsThatContradictThemselves(t *testing.T) {
+	for want, change := range map[string]func(*Spec){
+		"address or port is missing":  func(s *Spec) { s.Gates = append(s.Gates, netip.AddrPort{}) },
+		"port is missing":             func(s *Spec) { s.Gates[0] = at("192.0.2.1:0") },
+		"listed twice":                func(s *Spec) { s.Gates[1] = s.Gates[0] },
+		"mapped form":                 func(s *Spec) { s.Gates[0] = at("[::ffff:192.0.2.1]:80") },
+		"has a zone":                  func(s *Spec) { s.Gates[0] = at("[fe80::1%eth0]:80") },
+		"unspecified, loopback":       func(s *Spec) { s.Gates[0] = at("127.0.0.1:80") },
+		"is unspecified":              func(s *Spec) { s.Probes[0].To = at("0.0.0.0:80") },
+		"loopback or multicast":       func(s *Spec) { s.Probes[0].To = at("224.0.0.1:80") },
+		"published port 0":            func(s *Spec) { s.Publish = []uint16{0} },
+		"published port 8080":         func(s *Spec) { s.Publish = []uint16{8080, 8080} },
+		"goes to a gate":              func(s *Spec) { s.Probes[0].To = s.Gates[1] },
+		"target of another":           func(s *Spec) { s.Probes[1].To = s.Probes[0].To },
+		`probe name "tcp-public" is`:  func(s *Spec) { s.Probes[1].Name = "tcp-public" },
+		`probe name "a\"; accept" is`: func(s *Spec) { s.Probes[1].Name = `a"; accept` },
+		`probe name "" is malformed`:  func(s *Spec) { s.Probes[1].Name = "" },
+		`unknown protocol "sctp"`:     func(s *Spec) { s.Probes[1].Proto = "sctp" },
+	} {
+		s := full()
+		change(&s)
+		rs, err := Render(s)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+		if len(rs.Chains) > 0 {
+			t.Errorf("%s: a ruleset comes with the error", want)
+		}
+	}
+	// A UDP probe to a gate's port is refused by its own rule.
+	s := full()
+	s.Probes[2].To = s.Gates[0]
+	if _, err := Render(s); err != nil {
+		t.Errorf("udp to the gate's port: %v", err)
+	}
+}

@@ -1,0 +1,243 @@
+package nft
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/aisb-dev/aisb/netpolicy"
+)
+
+// What golang.org/x/sys lacks of linux/netfilter/nf_tables.h.
+const (
+	chainFlags = 10 // NFTA_CHAIN_FLAGS
+	chainBase  = 1  // NFT_CHAIN_BASE
+
+	flowtableName = 2 // NFTA_FLOWTABLE_NAME
+)
+
+// chainForm is a base chain with its rules in the one form that can be
+// compared.
+type chainForm struct {
+	name  string
+	head  string // attributes of the chain
+	rules []ruleForm
+}
+
+type ruleForm struct {
+	name    string // from the comment, for counters and messages
+	exprs   []string
+	comment string
+	count   Count
+}
+
+// expected is what read must find for rs.
+func expected(rs netpolicy.Ruleset) ([]chainForm, error) {
+	var forms []chainForm
+	for _, c := range rs.Chains {
+		hook, err := hookNumber(c.Hook)
+		if err != nil {
+			return nil, err
+		}
+		head, err := canonChain(chainAttrs(string(c.Hook), uint32(hook)))
+		if err != nil {
+			return nil, err
+		}
+		form := chainForm{name: string(c.Hook), head: head}
+		for _, r := range c.Rules {
+			rule := ruleForm{name: r.Name, comment: string(comment(r))}
+			for _, e := range lower(c.Hook, r) {
+				b, err := expr.Marshal(unix.NFPROTO_INET, e)
+				if err != nil {
+					return nil, fmt.Errorf("encode rule %q: %w", r.Name, err)
+				}
+				attrs, err := netlink.UnmarshalAttributes(b)
+				if err != nil {
+					return nil, fmt.Errorf("encode rule %q: %w", r.Name, err)
+				}
+				text, _, err := canonExpr(attrs)
+				if err != nil {
+					return nil, fmt.Errorf("encode rule %q: %w", r.Name, err)
+				}
+				rule.exprs = append(rule.exprs, text)
+			}
+			form.rules = append(form.rules, rule)
+		}
+		forms = append(forms, form)
+	}
+	return forms, nil
+}
+
+// chainAttrs are the attributes that the kernel must list for a chain.
+func chainAttrs(name string, hook uint32) []netlink.Attribute {
+	number := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
+	inner, _ := netlink.MarshalAttributes([]netlink.Attribute{ // fails only beyond 64 KiB
+		{Type: unix.NFTA_HOOK_HOOKNUM, Data: number(hook)},
+		{Type: unix.NFTA_HOOK_PRIORITY, Data: number(0)},
+	})
+	return []netlink.Attribute{
+		{Type: unix.NFTA_CHAIN_TABLE, Data: []byte(netpolicy.Table + "\x00")},
+		{Type: unix.NFTA_CHAIN_NAME, Data: []byte(name + "\x00")},
+		{Type: unix.NFTA_CHAIN_HOOK, Data: inner},
+		{Type: unix.NFTA_CHAIN_POLICY, Data: number(uint32(nftables.ChainPolicyDrop))},
+		{Type: unix.NFTA_CHAIN_TYPE, Data: []byte("filter\x00")},
+	}
+}
+
+// canonChain leaves out what the kernel counts or numbers by itself. Of the
+// flags, chainBase says what the hook says; kernels before 5.8 don't list
+// it.
+func canonChain(attrs []netlink.Attribute) (string, error) {
+	attrs = slices.Clone(attrs)
+	for i, a := range attrs {
+		switch a.Type & attrMask {
+		case unix.NFTA_CHAIN_HANDLE, unix.NFTA_CHAIN_USE, unix.NFTA_CHAIN_PAD:
+			attrs[i].Data = nil
+		case chainFlags:
+			if len(a.Data) == 4 {
+				flags := binary.BigEndian.Uint32(a.Data) &^ chainBase
+				attrs[i].Data = binary.BigEndian.AppendUint32(nil, flags)
+			}
+		}
+	}
+	return canon(attrs, hookSchema)
+}
+
+// compare returns the counters by rule name, or what differs.
+func compare(got state, want []chainForm) (map[string]Count, error) {
+	if err := compareTables(got); err != nil {
+		return nil, err
+	}
+	if len(got.chains) != len(want) {
+		return nil, mismatch("%d chains, want %d", len(got.chains), len(want))
+	}
+	counts := map[string]Count{}
+	for _, w := range want {
+		i := slices.IndexFunc(got.chains, func(o object) bool { return o.text(unix.NFTA_CHAIN_NAME) == w.name })
+		if i < 0 || got.chains[i].family != unix.NFPROTO_INET {
+			return nil, mismatch("chain %q is missing", w.name)
+		}
+		head, err := canonChain(got.chains[i].attrs)
+		if err != nil || head != w.head {
+			return nil, mismatch("chain %q has type, hook, priority, policy or flags %s, want %s (%v)", w.name, head, w.head, err)
+		}
+		if err := compareRules(got.rules, w, counts); err != nil {
+			return nil, err
+		}
+	}
+	total := 0
+	for _, w := range want {
+		total += len(w.rules)
+	}
+	if len(got.rules) != total {
+		return nil, mismatch("%d rules, want %d", len(got.rules), total)
+	}
+	return counts, nil
+}
+
+func compareTables(got state) error {
+	for _, t := range got.tables {
+		name, flags := t.text(unix.NFTA_TABLE_NAME), t.attr(unix.NFTA_TABLE_FLAGS)
+		switch {
+		case t.family != unix.NFPROTO_INET || name != netpolicy.Table:
+			return mismatch("foreign table %q of family %d", name, t.family)
+		case len(flags) != 4 || binary.BigEndian.Uint32(flags) != 0:
+			// A dormant table lists like any other and filters nothing.
+			return mismatch("table %q has flags %x", name, flags)
+		}
+	}
+	switch {
+	case len(got.tables) != 1:
+		return mismatch("%d tables, want 1", len(got.tables))
+	case len(got.sets) > 0:
+		return mismatch("foreign set %q", got.sets[0].text(unix.NFTA_SET_NAME))
+	case len(got.stateful) > 0:
+		return mismatch("foreign object %q", got.stateful[0].text(unix.NFTA_OBJ_NAME))
+	case len(got.flowtables) > 0:
+		return mismatch("foreign flowtable %q", got.flowtables[0].text(flowtableName))
+	}
+	return nil
+}
+
+// compareRules compares the rules of one chain in their order.
+func compareRules(all []object, want chainForm, counts map[string]Count) error {
+	var mine []object
+	for _, o := range all {
+		if o.text(unix.NFTA_RULE_CHAIN) == want.name {
+			mine = append(mine, o)
+		}
+	}
+	if len(mine) != len(want.rules) {
+		return mismatch("chain %q has %d rules, want %d", want.name, len(mine), len(want.rules))
+	}
+	for i, o := range mine {
+		w := want.rules[i]
+		got, err := ruleOf(o)
+		switch {
+		case err != nil:
+			return mismatch("chain %q, rule %d (%q): %v", want.name, i+1, w.name, err)
+		case !slices.Equal(got.exprs, w.exprs):
+			return mismatch("chain %q, rule %d (%q) is %q, want %q", want.name, i+1, w.name, got.exprs, w.exprs)
+		case got.comment != w.comment:
+			return mismatch("chain %q, rule %d has comment %q, want %q", want.name, i+1, got.comment, w.comment)
+		}
+		counts[w.name] = got.count
+	}
+	return nil
+}
+
+// ruleOf decodes a listed rule. Any attribute or expression that it doesn't
+// know is an error or shows in the form: nothing is left out.
+func ruleOf(o object) (ruleForm, error) {
+	var r ruleForm
+	for _, a := range o.attrs {
+		switch kind := a.Type & attrMask; kind {
+		case unix.NFTA_RULE_TABLE, unix.NFTA_RULE_CHAIN, unix.NFTA_RULE_HANDLE, unix.NFTA_RULE_POSITION, unix.NFTA_RULE_PAD:
+		case unix.NFTA_RULE_USERDATA:
+			r.comment = string(a.Data)
+		case unix.NFTA_RULE_EXPRESSIONS:
+			elems, err := netlink.UnmarshalAttributes(a.Data)
+			if err != nil {
+				return r, fmt.Errorf("decode expressions: %w", err)
+			}
+			for _, e := range elems {
+				if err := r.add(e); err != nil {
+					return r, err
+				}
+			}
+		default:
+			return r, fmt.Errorf("unknown attribute %d", kind)
+		}
+	}
+	return r, nil
+}
+
+func (r *ruleForm) add(e netlink.Attribute) error {
+	attrs, err := netlink.UnmarshalAttributes(e.Data)
+	if err != nil || e.Type&attrMask != unix.NFTA_LIST_ELEM {
+		return fmt.Errorf("decode expression: element of type %d: %v", e.Type&attrMask, err)
+	}
+	text, data, err := canonExpr(attrs)
+	if err != nil {
+		return err
+	}
+	r.exprs = append(r.exprs, text)
+	if text != "counter" {
+		return nil
+	}
+	c := &expr.Counter{}
+	if err := expr.Unmarshal(unix.NFPROTO_INET, data, c); err != nil {
+		return fmt.Errorf("decode counter: %w", err)
+	}
+	r.count = Count{Packets: c.Packets, Bytes: c.Bytes}
+	return nil
+}
+
+func mismatch(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrMismatch, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,84 @@
+// Package nft installs a netpolicy.Ruleset through netlink and proves from the
+// kernel's own answer that it holds exactly that ruleset and nothing else.
+package nft
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/userdata"
+
+	"github.com/aisb-dev/aisb/netpolicy"
+)
+
+// ErrMismatch reports that the kernel holds something else than the ruleset.
+var ErrMismatch = errors.New("packet filter in the kernel is not the one asked for")
+
+// Count is what a rule's counter says.
+type Count struct{ Packets, Bytes uint64 }
+
+// Apply replaces the table in one transaction: the kernel takes all of it or
+// nothing. A nil error only says that the kernel acknowledged what was sent,
+// so Verify must follow.
+func Apply(rs netpolicy.Ruleset) error {
+	conn, err := nftables.New()
+	if err != nil {
+		return fmt.Errorf("open netlink: %w", err)
+	}
+	// Deleting a table that isn't there fails, adding one that is there
+	// doesn't: so add, delete, add.
+	table := &nftables.Table{Name: netpolicy.Table, Family: nftables.TableFamilyINet}
+	conn.AddTable(table)
+	conn.DelTable(table)
+	conn.AddTable(table)
+	for _, c := range rs.Chains {
+		hook, err := hookNumber(c.Hook)
+		if err != nil {
+			return err
+		}
+		policy := nftables.ChainPolicyDrop
+		chain := conn.AddChain(&nftables.Chain{
+			Name: string(c.Hook), Table: table, Type: nftables.ChainTypeFilter,
+			Hooknum: nftables.ChainHookRef(hook), Priority: nftables.ChainPriorityFilter, Policy: &policy,
+		})
+		for _, r := range c.Rules {
+			conn.AddRule(&nftables.Rule{
+				Table: table, Chain: chain, Exprs: lower(c.Hook, r), UserData: comment(r),
+			})
+		}
+	}
+	// The queue is gone after a failed Flush, and another Flush would return
+	// nil with nothing installed: never try again on this connection.
+	if err := conn.Flush(); err != nil {
+		return fmt.Errorf("install packet filter: %w", err)
+	}
+	return nil
+}
+
+// Verify reads everything that nf_tables holds in this network namespace on a
+// fresh connection and returns an error that wraps ErrMismatch unless it is
+// exactly rs.
+func Verify(rs netpolicy.Ruleset) error {
+	_, err := Counters(rs)
+	return err
+}
+
+// Counters returns the counters of rs by rule name. It verifies on the way: the
+// numbers of another ruleset would mean nothing.
+func Counters(rs netpolicy.Ruleset) (map[string]Count, error) {
+	got, err := read()
+	if err != nil {
+		return nil, fmt.Errorf("read packet filter: %w", err)
+	}
+	want, err := expected(rs)
+	if err != nil {
+		return nil, err
+	}
+	return compare(got, want)
+}
+
+// comment is the rule's name as nft(8) stores and shows it.
+func comment(r netpolicy.Rule) []byte {
+	return userdata.AppendString(nil, userdata.TypeComment, r.Name)
+}

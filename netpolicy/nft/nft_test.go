@@ -1,0 +1,209 @@
+package nft
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/aisb-dev/aisb/netpolicy"
+)
+
+// inside marks a test binary that runs in namespaces of its own.
+const inside = "AISB_TEST_NFT_INSIDE"
+
+// inNamespaces runs body in a child of the test binary that is root in a new
+// user and network namespace. It works for any user whom the kernel allows
+// user namespaces.
+func inNamespaces(t *testing.T, body func(t *testing.T)) {
+	t.Helper()
+	if os.Getenv(inside) != "" {
+		body(t)
+		return
+	}
+	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.count=1", "-test.v")
+	cmd.Env = append(os.Environ(), inside+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		missing(t, "userns", err)
+	}
+	if err == nil && strings.Contains(string(out), "--- SKIP: ") {
+		t.Skipf("in namespaces: %s", out)
+	}
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Fatalf("in namespaces: %v\n%s", err, out)
+	}
+}
+
+// missing skips a test that lacks something, or fails it where AISB_TEST_REQUIRE
+// names that as given.
+func missing(t *testing.T, what string, err error) {
+	t.Helper()
+	if slices.Contains(strings.Split(os.Getenv("AISB_TEST_REQUIRE"), ","), what) {
+		t.Fatalf("%s is required and missing: %v", what, err)
+	}
+	t.Skipf("%s is missing: %v", what, err)
+}
+
+func nft(t *testing.T, stdin string, args ...string) string {
+	t.Helper()
+	path, err := exec.LookPath("nft")
+	if err != nil {
+		missing(t, "nft", err)
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("nft %q: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+func ports(s ...string) []netip.AddrPort {
+	var list []netip.AddrPort
+	for _, p := range s {
+		list = append(list, netip.MustParseAddrPort(p))
+	}
+	return list
+}
+
+// specs are rulesets of every form that Render knows.
+func specs() map[string]netpolicy.Spec {
+	probes := []netpolicy.Probe{
+		{Name: "tcp", Proto: netpolicy.TCP, To: netip.MustParseAddrPort("203.0.113.1:443")},
+		{Name: "tcp6", Proto: netpolicy.TCP, To: netip.MustParseAddrPort("[2001:db8::1]:443")},
+		{Name: "dns", Proto: netpolicy.UDP, To: netip.MustParseAddrPort("203.0.113.1:53")},
+	}
+	return map[string]netpolicy.Spec{
+		"nothing":  {},
+		"one gate": {Gates: ports("169.254.1.3:3128"), Probes: probes},
+		"both families and published": {
+			Gates: ports("169.254.1.3:3128", "[fd77::1]:3128"), Publish: []uint16{8080, 1}, Probes: probes,
+		},
+		// Addresses whose bytes look like netlink attributes.
+		"odd addresses": {Gates: ports("4.0.1.0:1", "8.0.1.0:65535", "[400:100:400:100::]:256")},
+	}
+}
+
+func render(t *testing.T, s netpolicy.Spec) netpolicy.Ruleset {
+	t.Helper()
+	rs, err := netpolicy.Render(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rs
+}
+
+func TestTextAndNetlinkAreTheSame(t *testing.T) {
+	inNamespaces(t, func(t *testing.T) {
+		for name, spec := range specs() {
+			rs := render(t, spec)
+			nft(t, rs.String(), "-f", "-")
+			byText := nft(t, "", "list", "ruleset")
+			if err := Verify(rs); err != nil {
+				t.Errorf("%s: installed from its text: %v", name, err)
+			}
+			// Over what is there already, so that it is replaced and not added to.
+			if err := Apply(rs); err != nil {
+				t.Fatalf("%s: apply: %v", name, err)
+			}
+			if err := Verify(rs); err != nil {
+				t.Errorf("%s: installed through netlink: %v", name, err)
+			}
+			if byNetlink := nft(t, "", "list", "ruleset"); byNetlink != byText {
+				t.Errorf("%s: through netlink:\n%s\nfrom the text:\n%s", name, byNetlink, byText)
+			}
+			nft(t, "flush ruleset", "-f", "-")
+		}
+	})
+}
+
+func TestVerifySeesEveryDifference(t *testing.T) {
+	inNamespaces(t, func(t *testing.T) {
+		spec := specs()["both families and published"]
+		rs := render(t, spec)
+		text := rs.String()
+		swap := func(old, new string) string {
+			if strings.Count(text, old) == 0 {
+				t.Fatalf("%q is not in the ruleset", old)
+			}
+			return strings.Replace(text, old, new, 1)
+		}
+		for name, script := range map[string]string{
+			"dormant":              text + "table inet aisb { flags dormant; }",
+			"extra rule":           text + "add rule inet aisb output accept",
+			"rule first":           text + "insert rule inet aisb output accept",
+			"rule in forward":      text + "add rule inet aisb forward counter accept",
+			"rule removed":         swap("\t\tmeta l4proto tcp counter reject with tcp reset comment \"other tcp out\"\n", ""),
+			"accept for reject":    swap(`counter reject with tcp reset comment "probe tcp"`, `counter accept comment "probe tcp"`),
+			"drop for reject":      swap(`reject with tcp reset comment "other tcp out"`, `drop comment "other tcp out"`),
+			"other reject":         swap("admin-prohibited", "port-unreachable"),
+			"other port":           swap("tcp dport 3128", "tcp dport 3129"),
+			"port range":           swap("tcp dport 3128", "tcp dport 3128-3129"),
+			"other address":        swap("ip daddr 169.254.1.3", "ip daddr 169.254.1.4"),
+			"a net":                swap("ip daddr 169.254.1.3", "ip daddr 169.254.0.0/16"),
+			"negated":              swap("ip daddr 169.254.1.3", "ip daddr != 169.254.1.3"),
+			"no address":           swap("ip daddr 169.254.1.3 tcp", "meta nfproto ipv4 tcp"),
+			"state new too":        swap("ct state established", "ct state established,new"),
+			"other interface":      swap(`oif "lo"`, `oifname "lo*"`),
+			"no counter":           swap("counter accept", "accept"),
+			"log added":            swap("counter accept", "log counter accept"),
+			"limit added":          swap("counter reject", "limit rate 1/second counter reject"),
+			"anonymous set":        swap("tcp dport 3128", "tcp dport { 3128, 3129 }"),
+			"other comment":        swap("probe tcp\"", "probe tcq\""),
+			"policy accept":        swap("policy drop", "policy accept"),
+			"other priority":       swap("priority 0", "priority 1"),
+			"type route":           swap("type filter hook output", "type route hook output"),
+			"other hook":           swap("hook forward", "hook prerouting"),
+			"chain missing":        text + "delete chain inet aisb forward",
+			"extra chain":          text + "add chain inet aisb extra",
+			"extra base chain":     text + "add chain inet aisb early { type filter hook output priority -10; policy accept; }",
+			"foreign table":        text + "add table ip other",
+			"foreign netdev":       text + "add table netdev other",
+			"foreign, same name":   text + "add table ip aisb",
+			"foreign chains":       text + "table ip nat {\nchain out {\ntype nat hook output priority -100\ntcp dport 443 redirect to :3128\n}\n}",
+			"named set":            text + `add set inet aisb s { type ipv4_addr; elements = { 192.0.2.1 } }`,
+			"named map":            text + `add map inet aisb m { type ipv4_addr : verdict; }`,
+			"named counter":        text + "add counter inet aisb c",
+			"another ruleset":      render(t, specs()["one gate"]).String(),
+			"nothing":              "",
+			"gates swapped":        render(t, netpolicy.Spec{Gates: []netip.AddrPort{spec.Gates[1], spec.Gates[0]}, Publish: spec.Publish, Probes: spec.Probes}).String(),
+			"published less":       render(t, netpolicy.Spec{Gates: spec.Gates, Publish: spec.Publish[:1], Probes: spec.Probes}).String(),
+			"only the empty table": "add table inet aisb",
+		} {
+			nft(t, "flush ruleset\n"+script, "-f", "-")
+			if err := Verify(rs); !errors.Is(err, ErrMismatch) {
+				t.Errorf("%s: got %v, want a mismatch", name, err)
+			}
+		}
+		nft(t, "flush ruleset\n"+text, "-f", "-")
+		if err := Verify(rs); err != nil {
+			t.Errorf("the text itself: %v", err)
+		}
+	})
+}
+
+func TestVerifySeesAFlowtable(t *testing.T) {
+	inNamespaces(t, func(t *testing.T) {
+		rs := render(t, netpolicy.Spec{})
+		nft(t, rs.String(), "-f", "-")
+		cmd := exec.Command("nft", "add flowtable inet aisb f { hook ingress priority 0; devices = { lo }; }")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Skipf("the kernel has no flowtables of family inet: %s", out)
+		}
+		if err := Verify(rs); !errors.Is(err, ErrMismatch) {
+			t.Errorf("got %v, want a mismatch", err)
+		}
+	})
+}

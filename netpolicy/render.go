@@ -1,0 +1,164 @@
+package netpolicy
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+)
+
+// Types of IPv6 neighbour discovery messages (RFC 4861, sections 4.3, 4.4).
+const (
+	neighbourSolicit   = 135
+	neighbourAdvertise = 136
+)
+
+// probeName bounds what reaches the kernel as part of a rule's comment, which
+// holds 255 bytes at most.
+var probeName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
+
+// Render makes the ruleset of a spec. It returns an error when the spec
+// contradicts itself: a probe that would be let through proves nothing.
+func Render(s Spec) (Ruleset, error) {
+	if err := s.check(); err != nil {
+		return Ruleset{}, err
+	}
+	return Ruleset{Chains: []Chain{
+		{Hook: Output, Rules: s.output()},
+		{Hook: Input, Rules: s.input()},
+		{Hook: Forward, Rules: []Rule{{Name: "forward", Verdict: RejectProhibited}}},
+	}}, nil
+}
+
+func (s Spec) output() []Rule {
+	// Loopback must pass, or servers that the harness starts hang, and so do
+	// the kernel's own answers to what is rejected below.
+	rules := []Rule{{Name: "loopback out", Match: Match{Loopback: true}, Verdict: Accept}}
+	for i, g := range s.Gates {
+		rules = append(rules, Rule{
+			Name:    fmt.Sprintf("gate %d out", i+1),
+			Match:   Match{Peer: g.Addr(), Proto: TCP, PeerPort: g.Port()},
+			Verdict: Accept,
+		})
+	}
+	for _, p := range s.Probes {
+		rules = append(rules, Rule{
+			Name:    p.Rule(),
+			Match:   Match{Peer: p.To.Addr(), Proto: p.Proto, PeerPort: p.To.Port()},
+			Verdict: refusal(p.Proto),
+		})
+	}
+	for _, port := range s.Publish {
+		rules = append(rules, Rule{
+			Name:    fmt.Sprintf("publish %d out", port),
+			Match:   Match{Proto: TCP, OwnPort: port, Established: true},
+			Verdict: Accept,
+		})
+	}
+	return append(append(rules, s.neighbour("out")...), rest("out")...)
+}
+
+func (s Spec) input() []Rule {
+	rules := []Rule{{Name: "loopback in", Match: Match{Loopback: true}, Verdict: Accept}}
+	for i, g := range s.Gates {
+		rules = append(rules, Rule{
+			Name:    fmt.Sprintf("gate %d in", i+1),
+			Match:   Match{Peer: g.Addr(), Proto: TCP, PeerPort: g.Port(), Established: true},
+			Verdict: Accept,
+		})
+	}
+	for _, port := range s.Publish {
+		rules = append(rules, Rule{
+			Name:    fmt.Sprintf("publish %d in", port),
+			Match:   Match{Proto: TCP, OwnPort: port},
+			Verdict: Accept,
+		})
+	}
+	return append(append(rules, s.neighbour("in")...), rest("in")...)
+}
+
+// neighbour lets neighbour discovery pass where a gate is reached over IPv6:
+// without it the gate's link address is never found.
+func (s Spec) neighbour(way string) []Rule {
+	for _, g := range s.Gates {
+		if g.Addr().Is6() {
+			return []Rule{
+				{Name: "neighbour solicit " + way, Match: Match{Neighbour: neighbourSolicit}, Verdict: Accept},
+				{Name: "neighbour advertise " + way, Match: Match{Neighbour: neighbourAdvertise}, Verdict: Accept},
+			}
+		}
+	}
+	return nil
+}
+
+// rest refuses everything else at once, so that clients fail in milliseconds
+// instead of waiting for a time-out. The chain's policy stays drop behind it.
+func rest(way string) []Rule {
+	return []Rule{
+		{Name: "other tcp " + way, Match: Match{Proto: TCP}, Verdict: RejectReset},
+		{Name: "other " + way, Verdict: RejectProhibited},
+	}
+}
+
+func refusal(p Proto) Verdict {
+	if p == TCP {
+		return RejectReset
+	}
+	return RejectProhibited
+}
+
+func (s Spec) check() error {
+	gates := map[netip.AddrPort]bool{}
+	for _, g := range s.Gates {
+		if err := checkPeer(g); err != nil {
+			return fmt.Errorf("gate %q: %w", g, err)
+		}
+		if gates[g] {
+			return fmt.Errorf("gate %q is listed twice", g)
+		}
+		gates[g] = true
+	}
+	published := map[uint16]bool{}
+	for _, port := range s.Publish {
+		if port == 0 || published[port] {
+			return fmt.Errorf("published port %d is zero or listed twice", port)
+		}
+		published[port] = true
+	}
+	type target struct {
+		proto Proto
+		to    netip.AddrPort
+	}
+	names, targets := map[string]bool{}, map[target]bool{}
+	for _, p := range s.Probes {
+		t := target{p.Proto, p.To}
+		switch err := checkPeer(p.To); {
+		case err != nil:
+			return fmt.Errorf("probe %q: %w", p.Name, err)
+		case !probeName.MatchString(p.Name) || names[p.Name]:
+			return fmt.Errorf("probe name %q is malformed or used twice", p.Name)
+		case p.Proto != TCP && p.Proto != UDP:
+			return fmt.Errorf("probe %q: unknown protocol %q", p.Name, p.Proto)
+		case p.Proto == TCP && gates[p.To]:
+			return fmt.Errorf("probe %q goes to a gate, which is open", p.Name)
+		case targets[t]:
+			// The later rule would never count.
+			return fmt.Errorf("probe %q has the target of another", p.Name)
+		}
+		names[p.Name], targets[t] = true, true
+	}
+	return nil
+}
+
+// checkPeer refuses addresses that no rule could match in the way meant.
+func checkPeer(a netip.AddrPort) error {
+	switch ip := a.Addr(); {
+	case !a.IsValid() || a.Port() == 0:
+		return errors.New("address or port is missing")
+	case ip.Zone() != "" || ip.Is4In6():
+		return errors.New("address has a zone or an IPv4-mapped form")
+	case ip.IsUnspecified() || ip.IsLoopback() || ip.IsMulticast():
+		return errors.New("address is unspecified, loopback or multicast, which no packet to a peer carries")
+	}
+	return nil
+}
