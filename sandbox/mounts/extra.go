@@ -29,11 +29,11 @@ func parseExtra(flag string) (extra, error) {
 				return extra{}, refuse(extraHint, "mount %q: a backslash before neither a colon nor a backslash", flag)
 			}
 			i++
-			*last += string(flag[i])
+			*last += flag[i : i+1]
 		case c == ':':
 			fields = append(fields, "")
 		default:
-			*last += string(c)
+			*last += flag[i : i+1]
 		}
 	}
 	e := extra{flag: flag}
@@ -81,6 +81,8 @@ var reserved = []struct {
 	{"/lib64", true, "it is the image's"},
 	{"/boot", true, "it is the image's"},
 	{"/run/aisb", true, "it is aisb's own"},
+	{"/var/run", true, "it is a link in the image"},
+	{"/var/lock", true, "it is a link in the image"},
 	{"/run", false, "it holds files of the running container"},
 	{"/var", false, "it is the image's"},
 	{"/tmp", false, "it is the container's own"},
@@ -138,6 +140,9 @@ func (p *Plan) addExtra(places []place, h Host, o Options) error {
 // judgeExtra is milder than the judgement of the project: the user named this
 // path, so a secret is only pointed out. What lets the agent out stays refused.
 func (p *Plan) judgeExtra(places []place, h Host, o Options, e extra, s *source) error {
+	if s.device {
+		return refuse("only files, directories and sockets can be mounted", "mount %q: %q is a device", e.flag, s.path)
+	}
 	j := judge(places, h, s.path)
 	switch {
 	case j == nil:

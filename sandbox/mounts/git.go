@@ -35,11 +35,19 @@ func (p *Plan) addGit(places []place, h Host, o Options, project *source) error 
 	if repo == nil {
 		return nil
 	}
+	// A prune inside would see none of the other work trees' directories and
+	// forget them (git-worktree(1), gc.worktreePruneExpire).
+	p.GitConfig = append(p.GitConfig, [2]string{"gc.worktreePruneExpire", "never"})
 	p.warnAlternates(repo.common)
 	if within(repo.dir, project.path) && within(repo.common, project.path) {
-		if repo.root != project.path || repo.link && repo.abs {
-			p.recordProject(project, o, repo)
+		if !repo.link || !repo.abs {
+			return nil
 		}
+		if err := checkRecorded(repo, project.path); err != nil {
+			p.warnf("git won't work in the sandbox: %v", err)
+			return nil
+		}
+		p.recordProject(project, o, repo)
 		return nil
 	}
 	if o.NoGit {
@@ -47,6 +55,9 @@ func (p *Plan) addGit(places []place, h Host, o Options, project *source) error 
 		return nil
 	}
 	common, err := p.openGitDir(places, h, repo)
+	if err == nil {
+		err = checkRecorded(repo, project.path)
+	}
 	if err != nil {
 		p.warnf("git won't work in the sandbox: %v", err)
 		return nil
@@ -58,9 +69,6 @@ func (p *Plan) addGit(places []place, h Host, o Options, project *source) error 
 // project at its own where git needs it there.
 func (p *Plan) mountRepository(o Options, project *source, repo *repository, common *source) error {
 	p.notef("the git directory %s is mounted too, with the whole history in it", repo.common)
-	// A prune inside would see none of the other work trees' directories and
-	// forget them (git-worktree(1), gc.worktreePruneExpire).
-	p.GitConfig = append(p.GitConfig, [2]string{"gc.worktreePruneExpire", "never"})
 	ro := o.ReadOnly
 	sub, err := filepath.Rel(repo.root, project.path)
 	if err != nil {
@@ -81,6 +89,19 @@ func (p *Plan) mountRepository(o Options, project *source, repo *repository, com
 	p.Mounts = append(p.Mounts, common.mount(repo.common, ro))
 	if sub != "." || !repo.abs || repo.dir == repo.common {
 		p.recordProject(project, o, repo)
+	}
+	return nil
+}
+
+// checkRecorded judges the paths of the host that would be the container's too.
+func checkRecorded(repo *repository, project string) error {
+	for _, target := range []string{repo.root, repo.common, project} {
+		if within(target, Project) {
+			return fmt.Errorf("%q would be in the way of %s in the sandbox", target, Project)
+		}
+		if r := checkTarget(target); r != nil {
+			return fmt.Errorf("it must lie at its own path in the sandbox: %w", r)
+		}
 	}
 	return nil
 }

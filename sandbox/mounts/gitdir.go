@@ -122,14 +122,8 @@ func (p *Plan) openGitDir(places []place, h Host, r *repository) (*source, error
 // the directory that holds it were the project: ~/.git would bring the
 // history of every file at home.
 func judgeGitDir(places []place, h Host, r *repository) error {
-	holder := r.common
-	for {
-		i := strings.LastIndex(holder, "/.git")
-		if i < 0 || i+len("/.git") < len(holder) && holder[i+len("/.git")] != '/' {
-			break
-		}
-		holder = holder[:max(i, 1)]
-	}
+	holder, _, _ := strings.Cut(r.common+"/", "/.git/")
+	holder = filepath.Clean("/" + holder)
 	for _, dir := range []string{holder, r.root} {
 		if j := judge(places, h, dir); j != nil {
 			return fmt.Errorf("%s is left out: %w", r.common, j.refusal(dir))

@@ -43,7 +43,9 @@ type Options struct {
 
 	// Scratch is an existing empty directory of this run, the user's own,
 	// removed when the run ends. In a subdirectory of a repository it becomes
-	// the top of the work tree. Without one, git is read-only there.
+	// the top of the work tree. The agent can fill it, so it must not lie on
+	// the small file system of the runtime directory. Without one, git is
+	// read-only there.
 	Scratch string
 }
 
@@ -113,6 +115,10 @@ func Make(h Host, o Options) (*Plan, error) {
 }
 
 func (p *Plan) make(h Host, o Options) error {
+	if !filepath.IsAbs(h.Home) {
+		// Without it no secret of the user's could be told.
+		return refuse("set HOME to your home directory", "HOME is %q, not an absolute path", h.Home)
+	}
 	places := h.places()
 	project, err := p.openProject(places, h, o)
 	if err != nil {
@@ -142,7 +148,7 @@ func (p *Plan) make(h Host, o Options) error {
 func (p *Plan) openProject(places []place, h Host, o Options) (*source, error) {
 	s, err := p.open(o.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("open project: %w", err)
+		return nil, err
 	}
 	if !s.dir {
 		return nil, refuse("name a directory", "project %q is not a directory", o.Dir)
@@ -165,11 +171,11 @@ func (p *Plan) startIn(project *source, sub string) error {
 	}
 	rel := filepath.Clean(sub)
 	if filepath.IsAbs(rel) {
-		real, err := filepath.EvalSymlinks(rel)
+		abs, err := filepath.EvalSymlinks(rel)
 		if err != nil {
 			return refuse("name an existing directory of the project", "working directory %q: %v", sub, errnoText(err))
 		}
-		if rel, err = filepath.Rel(project.path, real); err != nil {
+		if rel, err = filepath.Rel(project.path, abs); err != nil {
 			return err
 		}
 	}

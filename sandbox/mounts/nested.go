@@ -12,6 +12,7 @@ func (p *Plan) addNested() error {
 	if err != nil {
 		return err
 	}
+	warned := make(map[string]bool)
 	points := parseMountPoints(string(b))
 	for _, m := range p.Mounts {
 		for _, point := range points {
@@ -22,8 +23,14 @@ func (p *Plan) addNested() error {
 			if err != nil {
 				return err
 			}
-			p.Nested = append(p.Nested, Mount{Source: point, Target: filepath.Join(m.Target, rel), ReadOnly: m.ReadOnly})
-			if m.Target != Project || m.Source != point {
+			if m.ReadOnly {
+				// The read-only flag of a bind mount is of that mount alone
+				// (mount(8), "read-only"), what lies below would be writable.
+				return refuse("unmount it, or mount read-write", "%q can't be mounted read-only: %q in it is another file system", m.Source, point)
+			}
+			p.Nested = append(p.Nested, Mount{Source: point, Target: filepath.Join(m.Target, rel)})
+			if !warned[point] {
+				warned[point] = true
 				p.warnf("%s is another file system and is mounted with %s", point, m.Source)
 			}
 		}

@@ -17,6 +17,7 @@ type source struct {
 	file     *os.File // O_PATH
 	path     string   // absolute, clean, without symbolic links
 	dir      bool
+	device   bool
 	socket   bool
 	uid      int
 	dev, ino uint64
@@ -89,7 +90,7 @@ func newSource(f *os.File, path string) (*source, error) {
 		return nil, fmt.Errorf("stat %q: no inode", path)
 	}
 	return &source{
-		file: f, path: path, dir: info.IsDir(), socket: info.Mode()&fs.ModeSocket != 0,
+		file: f, path: path, dir: info.IsDir(), device: info.Mode()&fs.ModeDevice != 0, socket: info.Mode()&fs.ModeSocket != 0,
 		uid: int(st.Uid), dev: st.Dev, ino: st.Ino,
 	}, nil
 }

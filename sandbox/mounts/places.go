@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // place is a part of the host that a project may not be, contain or lie in.
@@ -15,6 +17,9 @@ type place struct {
 	hard   bool // no flag lifts it
 	fatal  bool // not by --mount either, without the flag
 	why    string
+	real   string  // path without symbolic links, "" if there is nothing
+	id     inode   // of what lies there
+	chain  []inode // of it and of every directory above it
 }
 
 // secrets lie in the home directory. They are refused with all below and all
@@ -103,6 +108,7 @@ func (h Host) places() []place {
 			ps = append(ps, place{path: filepath.Join(h.DataHome, s.name), below: true, above: true, why: s.why})
 		}
 	}
+	ps = append(ps, place{path: "/", fatal: true, why: "it is the whole file system of the host"})
 	storage := place{below: true, above: true, fatal: true, why: "it holds the storage of a container engine"}
 	for _, dir := range h.StorageRoots {
 		ps = append(ps, storage.at(dir))
@@ -118,7 +124,10 @@ func (h Host) places() []place {
 		ps = append(ps, s)
 	}
 	ps = slices.DeleteFunc(ps, func(p place) bool { return !filepath.IsAbs(p.path) })
-	return withRealPaths(ps)
+	for i := range ps {
+		ps[i].find()
+	}
+	return ps
 }
 
 func (p place) at(path string) place {
@@ -126,29 +135,57 @@ func (p place) at(path string) place {
 	return p
 }
 
-// withRealPaths adds where a place really lies: ~/.ssh may be a link into a
-// directory of dotfiles, and that directory holds the keys then.
-func withRealPaths(ps []place) []place {
-	var more []place
-	for i, p := range ps {
-		ps[i].path = filepath.Clean(p.path)
-		if real, err := filepath.EvalSymlinks(p.path); err == nil && real != ps[i].path {
-			more = append(more, p.at(real))
-		}
+// find sees where a place really lies: ~/.ssh may be a link into a directory of
+// dotfiles, and that directory holds the keys then.
+func (p *place) find() {
+	p.path = filepath.Clean(p.path)
+	real, err := filepath.EvalSymlinks(p.path)
+	if err != nil {
+		return
 	}
-	return append(ps, more...)
+	p.real = real
+	p.chain = chain(real)
+	p.id = p.chain[0]
+}
+
+// chain is path and every directory above it by inode: another spelling of a
+// name on a file system that ignores case, or a bind mount, doesn't hide them.
+func chain(path string) []inode {
+	var ids []inode
+	for {
+		var st unix.Stat_t
+		if unix.Lstat(path, &st) != nil {
+			st = unix.Stat_t{} // no file has inode 0
+		}
+		ids = append(ids, inode{st.Dev, st.Ino})
+		if path == "/" {
+			return ids
+		}
+		path = filepath.Dir(path)
+	}
 }
 
 // judge finds the place that speaks against dir, which is a real path; nil
 // when nothing does.
 func judge(places []place, h Host, dir string) *place {
-	if dir == "/" {
-		return &place{path: "/", fatal: true, why: "it is the whole file system of the host"}
-	}
+	ids := chain(dir)
+	var first *place
 	for i := range places {
-		if p := &places[i]; p.covers(h, dir) {
+		p := &places[i]
+		is := p.is(dir, ids)
+		if !is && !p.covers(h, dir, ids) {
+			continue
+		}
+		// What no flag lifts counts most, then what dir itself is.
+		if p.hard {
 			return p
 		}
+		if first == nil || is && !first.is(dir, ids) {
+			first = p
+		}
+	}
+	if first != nil {
+		return first
 	}
 	if slices.Contains(strings.Split(dir, "/"), ".git") {
 		return &place{path: dir, why: "it is a part of git's own directory: hooks and configuration in it are run by git on the host"}
@@ -156,13 +193,19 @@ func judge(places []place, h Host, dir string) *place {
 	return nil
 }
 
-func (p *place) covers(h Host, dir string) bool {
+// is says whether dir, with its chain, is the place itself.
+func (p *place) is(dir string, ids []inode) bool {
+	return dir == p.path || p.real != "" && ids[0] == p.id
+}
+
+// covers says whether dir, with its chain, contains the place or lies in it,
+// and may not.
+func (p *place) covers(h Host, dir string, ids []inode) bool {
+	exists := p.real != ""
 	switch {
-	case dir == p.path:
+	case p.above && (within(p.path, dir) || exists && ids[0].ino != 0 && slices.Contains(p.chain, ids[0])):
 		return true
-	case p.above && within(p.path, dir):
-		return true
-	case !p.below || !within(dir, p.path):
+	case !p.below || !within(dir, p.path) && !(exists && slices.Contains(ids, p.id)):
 		return false
 	}
 	if !p.system {
@@ -183,8 +226,8 @@ func (p *place) refusal(dir string) *Refusal {
 	}
 	where := ""
 	switch {
-	case p.path == dir:
-	case within(dir, p.path):
+	case p.path == dir || p.real == dir:
+	case p.below && !p.above, !within(p.path, dir) && !within(p.real, dir):
 		where = "it lies in " + p.path + ": "
 	default:
 		where = "it contains " + p.path + ": "

@@ -120,7 +120,7 @@ func (p *Plan) checkSockets(h Host, o Options) error {
 			return err
 		}
 		r := socketReport{o: o, known: known, top: s}
-		if err := r.check(bound); err != nil {
+		if err := r.check(newScan(), bound); err != nil {
 			return err
 		}
 		p.Warnings = append(p.Warnings, r.warnings()...)
@@ -138,14 +138,15 @@ type socketReport struct {
 	open   []string // listening sockets, allowed
 }
 
-func (r *socketReport) check(bound []string) error {
+// check walks the tree with s, and takes the sockets that the kernel lists where
+// the walk doesn't come to its end.
+func (r *socketReport) check(s *scan, bound []string) error {
 	if !r.top.dir {
 		if r.top.socket {
 			return r.judge(special{socket: true, dev: r.top.dev, ino: r.top.ino})
 		}
 		return nil
 	}
-	s := newScan()
 	s.walk(r.top.file, "", 0)
 	r.capped = s.capped
 	for _, found := range s.found {
