@@ -1,0 +1,100 @@
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// impossible says why an allow rule can never let anything through, however
+// well formed. A rule that does nothing is worse than an error: its author
+// believes in it.
+func (r *Rule) impossible() (suggestion, problem string) {
+	switch {
+	case r.All && r.Private:
+		return "name the private hosts, or a domain of theirs: *.corp.example+private", "opens the private network to every name"
+	case r.All:
+		return "", ""
+	case r.Prefix.IsValid():
+		return r.impossibleAddr()
+	}
+	if isLocalhost(r.Name) {
+		return "reach a service on the host by " + ServiceHost + ":PORT", "names the host itself, which no rule can open"
+	}
+	if r.Name == ReservedDomain || strings.HasSuffix(r.Name, "."+ReservedDomain) {
+		return "", "names the gate's own reserved names"
+	}
+	if r.Name == ServiceHost && !r.Wildcard {
+		if r.Port == 0 {
+			return fmt.Sprintf("write %q with the service's port", ServiceHost+":8080"), "needs a port"
+		}
+		return "", ""
+	}
+	if isLocalName(r.Name, r.Wildcard) && !r.Private {
+		return fmt.Sprintf("write %q if it is a name of your own network", r.Text+"+private"), "is a local name, which is looked up only with +private"
+	}
+	return "", ""
+}
+
+func (r *Rule) impossibleAddr() (suggestion, problem string) {
+	if !r.Prefix.IsSingleIP() && r.Port == 0 && !r.AnyPort {
+		text, options, _ := strings.Cut(r.Text, "+")
+		if options != "" {
+			options = "+" + options
+		}
+		return fmt.Sprintf("write %q", text+":443"+options), "is a range of addresses without a port"
+	}
+	switch class := rangeClass(r.Prefix); {
+	case r.Prefix.Addr().IsLoopback():
+		return "reach a service on the host by " + ServiceHost + ":PORT", "names the host itself, which no rule can open"
+	case class == Metadata:
+		return "", "is a cloud's metadata service, which no rule can open"
+	case class == Special:
+		return "", "is a special-purpose address, which no rule can open"
+	case class == Private && !r.Private:
+		return fmt.Sprintf("write %q", r.Text+"+private"), "is a private address, which is reached only with +private"
+	}
+	return "", ""
+}
+
+// rangeClass is the class of a range that lies wholly in one of the tables,
+// and Public for one that can hold public addresses.
+func rangeClass(p netip.Prefix) Class {
+	if p.IsSingleIP() {
+		return Classify(p.Addr())
+	}
+	within := func(set []netip.Prefix) bool {
+		for _, s := range set {
+			if s.Bits() <= p.Bits() && s.Contains(p.Addr()) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case within(private4), within([]netip.Prefix{unique6}):
+		return Private
+	case within(special4), within(special6):
+		return Special
+	case p.Addr().Is6() && p.Bits() >= 3 && !global6.Contains(p.Addr()) && !nat64.Overlaps(p):
+		return Special
+	}
+	return Public
+}
+
+// isLocalhost reports names that mean the machine itself (RFC 6761, section
+// 6.3), whatever a rule says.
+func isLocalhost(name string) bool {
+	return name == "localhost" || strings.HasSuffix(name, ".localhost")
+}
+
+// isLocalName reports names that have no meaning in the public DNS: single
+// labels, .local (RFC 6762) and .internal (reserved by ICANN in 2024). With
+// wildcard it is about the names below.
+func isLocalName(name string, wildcard bool) bool {
+	if !strings.Contains(name, ".") && !wildcard {
+		return true
+	}
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	return last == "local" || last == "internal"
+}
