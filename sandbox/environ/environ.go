@@ -53,34 +53,45 @@ func define(where, name, value string, assigned bool, lookup Lookup) (Var, error
 		var ok bool
 		if value, ok = lookup(name); !ok {
 			return Var{}, &Error{
-				Where: where, Reason: fmt.Sprintf("%q is not set on the host", name),
-				Hint: fmt.Sprintf("set it (export %s=...), give the value here (%s=...), or leave it out", name, name),
+				Where: where, Reason: show(name) + " is not set on the host",
+				Hint: "export it, give the value here (NAME=VALUE), or leave it out",
 			}
 		}
 	}
 	if strings.IndexByte(value, 0) >= 0 {
-		return Var{}, &Error{Where: where, Reason: fmt.Sprintf("the value of %q holds a NUL byte", name), Hint: "no program can get such a value: encode it"}
+		return Var{}, &Error{Where: where, Reason: "the value of " + show(name) + " holds a NUL byte", Hint: "no program can get such a value: encode it"}
 	}
 	return Var{Name: name, Value: []byte(value)}, nil
 }
 
 // badName is the reason why name can't be a variable's, "" if it can. Beside
 // "=" and NUL, which the kernel's format leaves no way to pass, white space
-// and control characters are refused: they come from a mistake in quoting, and
-// the text after them may be a secret, so that the name isn't quoted either.
+// and control characters are refused: they come from a mistake in quoting.
 func badName(name string) string {
 	if name == "" {
 		return "a variable without a name"
 	}
 	for i, r := range name {
 		if r <= ' ' || r == 0x7f {
-			return fmt.Sprintf("white space or a control character in a variable's name, after %q", name[:i])
+			return "white space or a control character in a variable's name, after " + show(name[:i])
 		}
 		if r == '=' {
 			return "a = in a variable's name"
 		}
 	}
 	return ""
+}
+
+// show quotes a name for a message if it looks like one. What else stands in
+// its place may be a secret whose quotes were forgotten: a line of a key, say.
+func show(name string) string {
+	odd := func(r rune) bool {
+		return r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	}
+	if len(name) > 48 || strings.ContainsFunc(name, odd) {
+		return fmt.Sprintf("a name of %d bytes that is not shown", len(name))
+	}
+	return strconv.Quote(name)
 }
 
 // Merge makes the environment out of lists, the later winning over the
@@ -93,7 +104,7 @@ func Merge(lists ...[]Var) (env [][]byte, names []string, err error) {
 				return nil, nil, &Error{Where: "environment", Reason: reason}
 			}
 			if bytes.IndexByte(v.Value, 0) >= 0 {
-				return nil, nil, &Error{Where: "environment", Reason: fmt.Sprintf("the value of %q holds a NUL byte", v.Name)}
+				return nil, nil, &Error{Where: "environment", Reason: "the value of " + show(v.Name) + " holds a NUL byte"}
 			}
 			values[v.Name] = v.Value
 		}
