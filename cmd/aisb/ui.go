@@ -28,6 +28,8 @@ const (
 type ui struct {
 	Out io.Writer
 	Err io.Writer
+
+	eol string // "\r\n" while the terminal is in raw mode; "" means "\n"
 }
 
 // exitError ends the program with a status, a reason and what to do.
@@ -80,7 +82,11 @@ func (u *ui) hintf(format string, args ...any) { u.line("hint: ", fmt.Sprintf(fo
 func (u *ui) notef(format string, args ...any) { u.line("", fmt.Sprintf(format, args...)) }
 
 func (u *ui) line(kind, text string) {
-	fmt.Fprintf(u.Err, "aisb: %s%s\n", kind, printable(text))
+	eol := u.eol
+	if eol == "" {
+		eol = "\n"
+	}
+	fmt.Fprintf(u.Err, "aisb: %s%s%s", kind, printable(text), eol)
 }
 
 // printable escapes control, bidirectional and invisible characters.

@@ -39,7 +39,6 @@ func confFiles(dir string, systemd bool) map[string]string {
 		fileConf: fmt.Sprintf(`# made by aisb: the whole configuration of its podman
 [containers]
 annotations = []
-default_mounts_file = %q
 default_sysctls = []
 devices = []
 env = []
@@ -57,8 +56,7 @@ remote = false
 
 [network]
 pasta_options = []
-`, filepath.Join(dir, fileMounts), manager, filepath.Join(dir, dirHooks)),
-		// Takes the place of the system's and the user's mounts.conf.
+`, manager, filepath.Join(dir, dirHooks)),
 		fileMounts: "",
 		// No name server: the C libraries then ask 127.0.0.1, where nothing
 		// listens, and the look-up fails at once (resolv.conf(5)).
@@ -179,6 +177,17 @@ var kept = []string{
 	"XDG_RUNTIME_DIR", "XDG_DATA_HOME", "DBUS_SESSION_BUS_ADDRESS",
 	// where the images are is the user's to say
 	"CONTAINERS_STORAGE_CONF", "XDG_CONFIG_HOME",
+}
+
+// globalArgs are podman's arguments before the command. An own mounts file
+// takes the place of the system's and the user's mounts.conf; it can be named
+// by this hidden flag alone (containers/common: DefaultMountsFile, toml "-").
+func (c Conf) globalArgs() []string {
+	return []string{
+		"--remote=false",
+		"--default-mounts-file=" + filepath.Join(c.dir, fileMounts),
+		"--hooks-dir=" + filepath.Join(c.dir, dirHooks),
+	}
 }
 
 // Environ is podman's whole environment, made from the user's.

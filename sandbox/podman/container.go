@@ -81,7 +81,10 @@ func (c Container) RunArgs() []string {
 		// Bind mounts of the user's files work under SELinux without giving
 		// them another label, which would break the host's own access.
 		"--security-opt=label=disable",
-		"--read-only", "--read-only-tmpfs=false",
+		// read-only-tmpfs keeps /dev, /dev/shm, /run, /tmp and /var/tmp writable.
+		"--read-only", "--read-only-tmpfs=true",
+		// 1, not 0: a core handler in a pipe is skipped only for 1 (core(5)).
+		"--ulimit", "core=1:1",
 		"--network", c.Network,
 	)
 	args = append(args, c.Limits.args()...)

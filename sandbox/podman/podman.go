@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"syscall"
 )
 
@@ -22,6 +23,7 @@ var ErrNotInstalled = errors.New("podman is not installed")
 type Podman struct {
 	Path string   // absolute
 	Env  []string // whole environment, see Conf.Environ
+	args []string // global arguments, see Conf.globalArgs
 }
 
 // Find looks podman up in PATH.
@@ -30,13 +32,13 @@ func Find(conf Conf, user []string) (Podman, error) {
 	if err != nil {
 		return Podman{}, fmt.Errorf("%w (%v)", ErrNotInstalled, err)
 	}
-	return Podman{Path: path, Env: conf.Environ(user)}, nil
+	return Podman{Path: path, Env: conf.Environ(user), args: conf.globalArgs()}, nil
 }
 
 // Command prepares a call. The process gets a group of its own: ^C belongs to
 // the harness, and podman must live to clean up.
 func (p Podman) Command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, p.Path, args...)
+	cmd := exec.CommandContext(ctx, p.Path, slices.Concat(p.args, args)...)
 	cmd.Env = p.Env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/aisb-dev/aisb/sandbox"
+	"github.com/aisb-dev/aisb/sandbox/handshake"
+	"github.com/aisb-dev/aisb/sandbox/podman"
+)
+
+// runOptions are the flags of run, as given.
+type runOptions struct {
+	allow, allowFile, deny []string
+	allowAll               bool
+	resolver               string
+	net                    string
+
+	env, envFile []string
+
+	sub            string
+	mount          []string
+	projectRO      bool
+	unsafeDir      bool
+	allowSockets   bool
+	home           string
+	ephemeralHome  bool
+	tmpfsSize      string
+	pids, memory   string
+	cpus, shm      string
+	allowUserNS    bool
+	image, base    string
+	harness        string
+	unenforced     bool
+	keepRoot       bool
+	argv           []string
+}
+
+func newRunCmd(u *ui) *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "run [flags] [--] [COMMAND [ARG...]]",
+		Short: "run a harness or a command in a sandbox on the current directory",
+		Long: `run starts COMMAND, or the chosen harness, in a container that sees the current
+directory at /project and reaches only the hosts you allow.
+
+Flags after COMMAND belong to COMMAND. The exit status is the command's own;
+2 is wrong usage, 77 and 78 a fence that could not be put up or proved, 125
+podman's failure, 126 and 127 a command that can't be run or found.`,
+		Example: `  aisb run --allow example.com -- curl https://example.com
+  aisb run --allow api.anthropic.com -e ANTHROPIC_API_KEY
+  aisb run --net none -- make test`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.argv = args
+			return run(cmd.Context(), u, o)
+		},
+	}
+	f := cmd.Flags()
+	f.SetInterspersed(false) // the command's flags are its own
+	f.SortFlags = false
+	f.StringSliceVar(&o.allow, "allow", nil, "allow `RULE`: HOST, HOST:PORT, *.HOST, IP (repeatable, comma list)")
+	f.StringArrayVar(&o.allowFile, "allow-file", nil, "allow the rules in `FILE`, one a line")
+	f.StringSliceVar(&o.deny, "deny", nil, "deny `RULE`, whatever allows it")
+	f.BoolVar(&o.allowAll, "allow-all-names", false, "let the rule * allow any public name")
+	f.StringVar(&o.net, "net", "allow", "network `MODE`: allow (through the gate), none, full (no fence)")
+	f.StringVar(&o.resolver, "resolver", "", "ask the name server `IP[:PORT]` instead of the host's")
+	f.StringArrayVarP(&o.env, "env", "e", nil, "pass `NAME` from the host, or NAME=VALUE")
+	f.StringArrayVar(&o.envFile, "env-file", nil, "pass the variables in `FILE`")
+	f.StringVarP(&o.sub, "workdir", "w", "", "start in the subdirectory `SUBDIR` of the project")
+	f.StringArrayVarP(&o.mount, "mount", "v", nil, "also mount `HOST:CTR[:ro]`")
+	f.BoolVar(&o.projectRO, "project-ro", false, "mount the project read-only")
+	f.StringVar(&o.home, "home", "", "keep /home/agent in the volume `NAME` (default $AISB_HOME_VOLUME or aisb-home)")
+	f.BoolVar(&o.ephemeralHome, "ephemeral-home", false, "keep nothing of /home/agent")
+	f.StringVar(&o.harness, "harness", "pi", "start the harness `NAME` when there is no COMMAND")
+	f.StringVar(&o.image, "image", "", "run the image `REF`, which must exist")
+	f.StringVar(&o.base, "base-image", os.Getenv("AISB_BASE_IMAGE"), "build the image on `REF`")
+	f.StringVar(&o.pids, "pids-limit", "4096", "at most `N` processes; 0 is no limit")
+	f.StringVar(&o.memory, "memory", "", "at most `SIZE` of memory (8g)")
+	f.StringVar(&o.cpus, "cpus", "", "at most `N` processors")
+	f.StringVar(&o.tmpfsSize, "tmpfs-size", "1g", "`SIZE` of /tmp")
+	f.StringVar(&o.shm, "shm-size", "256m", "`SIZE` of /dev/shm")
+	f.BoolVar(&o.allowUserNS, "allow-userns", false, "leave user namespaces open, for sandboxes inside")
+	f.BoolVar(&o.unsafeDir, "allow-unsafe-dir", false, "run even in a directory that holds more than a project")
+	f.BoolVar(&o.allowSockets, "allow-sockets", false, "run although something listens on a socket in the project")
+	f.BoolVar(&o.unenforced, "allow-unenforced", false, "start even if the fence can't be put up or proved")
+	f.BoolVar(&o.keepRoot, "insecure-keep-root", false, "don't become uid 1000 inside")
+	return cmd
+}
+
+// run is the list of steps from flags to receipt.
+func run(ctx context.Context, u *ui, o runOptions) error {
+	if err := checkUser(os.Getuid()); err != nil {
+		return err
+	}
+	spec, warnings, err := o.spec()
+	if err != nil {
+		return err
+	}
+	for _, w := range warnings {
+		u.warnf("%s", w)
+	}
+	host, err := openHost()
+	if err != nil {
+		return err
+	}
+	if err := o.image_(ctx, u, host, &spec); err != nil {
+		return err
+	}
+	return runSession(ctx, u, host, spec)
+}
+
+// checkUser refuses root: podman would be rootful, and what holds is another
+// product.
+func checkUser(uid int) error {
+	if uid != 0 {
+		return nil
+	}
+	return &exitError{
+		code: exitPodman,
+		err:  errors.New("aisb run needs rootless podman and can't run as root"),
+		hint: "run it as an ordinary user\non a machine with root alone, 'make run' and 'make test' use the project's lab",
+	}
+}
+
+// openHost finds podman and the directories.
+func openHost() (sandbox.Host, error) {
+	uid := os.Getuid()
+	paths, err := sandbox.FindPaths(os.Getenv, uid)
+	if err != nil {
+		return sandbox.Host{}, &exitError{code: exitPodman, err: err,
+			hint: "log in as that user (ssh, a console, machinectl shell) rather than by su, or: loginctl enable-linger"}
+	}
+	_, err = os.Stat("/run/systemd/users/" + fmt.Sprint(uid))
+	conf, err := podman.EnsureConf(paths.Runtime, err == nil && os.Getenv("DBUS_SESSION_BUS_ADDRESS") != "")
+	if err != nil {
+		return sandbox.Host{}, &exitError{code: exitPodman, err: err}
+	}
+	p, err := podman.Find(conf, os.Environ())
+	if err != nil {
+		return sandbox.Host{}, &exitError{code: exitPodman, err: err, hint: "install podman 5 or newer, and passt: sudo apt install podman passt uidmap"}
+	}
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return sandbox.Host{}, &exitError{code: exitPodman, err: err}
+	}
+	return sandbox.Host{Self: self, Exe: "/proc/self/exe", Podman: p, Conf: conf, Paths: paths, UID: uid}, nil
+}
+
+// runSession starts the sandbox, relays until it ends and prints the receipt.
+func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec) error {
+	begin := time.Now()
+	trace := os.Getenv("AISB_TRACE") == "1"
+	startCtx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	session, err := sandbox.Start(startCtx, host, spec, sandbox.Events{
+		Stage: func(s handshake.Stage) {
+			if s.Warning != "" {
+				u.warnf("%s", s.Warning)
+			}
+			if trace {
+				u.notef("trace: %s: %s after aisb's start, %d us after the go", s.Stage, time.Since(begin).Round(time.Millisecond), s.Micros)
+			}
+		},
+		GateDied: func() { u.line("error: ", "the gate has ended: the sandbox reaches nothing any more") },
+	})
+	if err != nil {
+		interrupted := startCtx.Err() != nil
+		stop()
+		return startError(err, interrupted)
+	}
+	relay, err := startRelay(session, u)
+	stop() // from here on the relay passes the signals on
+	if err != nil {
+		session.Kill()
+		session.Wait(ctx)
+		return &exitError{code: exitPodman, err: err}
+	}
+	relay.finish()
+	result := session.Wait(ctx)
+	receipt(u, spec, result)
+	if result.Status != 0 {
+		return &exitError{code: result.Status}
+	}
+	return nil
+}
+
+// startError gives the error of a start its status and hint.
+func startError(err error, interrupted bool) error {
+	var f *sandbox.Failure
+	switch {
+	case interrupted:
+		return &exitError{code: 128 + int(unix.SIGINT), err: errors.New("interrupted before the command ran")}
+	case errors.As(err, &f):
+		return &exitError{code: f.Status, err: f.Err, hint: f.Hint}
+	}
+	return &exitError{code: exitPodman, err: err}
+}
+
+// harnessName is the harness that a run without a command starts.
+func (o runOptions) harnessName() string { return strings.ToLower(o.harness) }

@@ -1,0 +1,180 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/aisb-dev/aisb/gate"
+	"github.com/aisb-dev/aisb/gate/proc"
+)
+
+// gateSide is the host's side of the network: two listeners that this process
+// keeps open for the whole run, and the gate's process.
+//
+// Keeping the listeners means that no other process can ever get the gate's
+// port, and that clients of a dead gate fail at once instead of hanging.
+type gateSide struct {
+	listener *net.TCPListener
+	canary   *net.TCPListener // the gate watches it: nobody may come
+	log      *os.File
+	up       chan struct{} // closed when process or err is set; nil before startGate
+	process  *proc.Process
+	err      error
+	stopping atomic.Bool
+	died     atomic.Bool
+	watched  chan struct{} // closed when the watcher is done
+}
+
+// gateStopGrace is how long a gate may take to give its report.
+const gateStopGrace = 5 * time.Second
+
+// openGate opens the listeners; without a gate it does nothing. The port is
+// known then, so podman can start before the gate is up.
+func (s *Session) openGate() (endpoints, error) {
+	if s.spec.Net != NetAllow {
+		return endpoints{}, nil
+	}
+	side := &gateSide{watched: make(chan struct{})}
+	s.net = side
+	loopback := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
+	var err error
+	if side.listener, err = net.ListenTCP("tcp4", loopback); err != nil {
+		return endpoints{}, fmt.Errorf("open the gate's listener: %w", err)
+	}
+	if side.canary, err = net.ListenTCP("tcp4", loopback); err != nil {
+		return endpoints{}, fmt.Errorf("open the canary's listener: %w", err)
+	}
+	side.log, err = os.OpenFile(s.dirs.LogPath(), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	if err != nil {
+		return endpoints{}, fmt.Errorf("open the run's log: %w", err)
+	}
+	key := make([]byte, 32)
+	rand.Read(key) // never fails (crypto/rand)
+	mapped := func(l *net.TCPListener) netip.AddrPort {
+		return netip.AddrPortFrom(HostLoopback, l.Addr().(*net.TCPAddr).AddrPort().Port())
+	}
+	return endpoints{gate: mapped(side.listener), canary: mapped(side.canary), key: key}, nil
+}
+
+// startGate starts the gate beside podman; gateUp waits for it.
+func (s *Session) startGate(ctx context.Context, key []byte) {
+	side := s.net
+	if side == nil {
+		return
+	}
+	cfg := s.spec.Gate
+	cfg.Run = s.spec.Name
+	cfg.RunDir = s.dirs.Runtime
+	cfg.Key = key
+	side.up = make(chan struct{})
+	go func() {
+		defer close(side.up)
+		p, err := proc.Start(ctx, s.host.Exe, cfg, proc.Listeners{
+			Gate: side.listener, Canary: side.canary, Log: side.log,
+		})
+		if err != nil {
+			side.err = fmt.Errorf("start the gate: %w", err)
+			return
+		}
+		side.process = p
+		go side.watch(s.on.GateDied)
+	}()
+}
+
+// gateUp waits until the gate serves, or says why it doesn't.
+func (s *Session) gateUp() error {
+	if s.net == nil {
+		return nil
+	}
+	<-s.net.up
+	return s.net.err
+}
+
+// watch waits for the gate's end. If nobody asked for it, it says so and
+// answers the gate's clients by closing: they must not wait.
+func (g *gateSide) watch(told func()) {
+	defer close(g.watched)
+	<-g.process.Done()
+	if g.stopping.Load() {
+		return
+	}
+	g.died.Store(true)
+	if told != nil {
+		told()
+	}
+	for {
+		conn, err := g.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err == nil {
+			conn.Close()
+		}
+	}
+}
+
+// stop ends the gate and returns what it saw, and whether it had ended before.
+func (g *gateSide) stop(ctx context.Context) (gate.Report, bool) {
+	ctx, cancel := context.WithTimeout(ctx, gateStopGrace)
+	defer cancel()
+	var report gate.Report
+	if !g.died.Load() {
+		g.stopping.Store(true)
+		var err error
+		if report, err = g.process.Stop(ctx); err != nil {
+			g.died.Store(true)
+		}
+	}
+	g.close()
+	<-g.watched
+	return report, g.died.Load()
+}
+
+// kill ends a gate whose run never began.
+func (g *gateSide) kill() {
+	g.stopping.Store(true)
+	if g.up != nil {
+		<-g.up
+	}
+	if g.process != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), gateStopGrace)
+		defer cancel()
+		g.process.Stop(ctx)
+	}
+	g.close()
+}
+
+func (g *gateSide) close() {
+	if g.listener != nil {
+		g.listener.Close()
+	}
+	if g.canary != nil {
+		g.canary.Close()
+	}
+	if g.log != nil {
+		g.log.Close()
+	}
+}
+
+// namePasta finds the run's pasta, checks its arguments and tells the gate, so
+// that only this run's connections are served.
+func (s *Session) namePasta(pid int) error {
+	if s.spec.Net == NetNone {
+		return nil
+	}
+	pasta, err := FindPasta("/proc", pid, s.host.UID)
+	if err != nil {
+		return &Failure{Status: 78, Err: err, Hint: "see docs/networking.md for what aisb expects of pasta"}
+	}
+	if s.net == nil {
+		return nil
+	}
+	return s.net.process.Pasta(pasta)
+}

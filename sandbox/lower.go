@@ -1,0 +1,117 @@
+package sandbox
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/aisb-dev/aisb/sandbox/environ"
+	"github.com/aisb-dev/aisb/sandbox/handshake"
+	"github.com/aisb-dev/aisb/sandbox/podman"
+)
+
+// endpoints are what a started run adds to its Spec: where the gate and the
+// canary listen, as seen from the container, and the key of the proof.
+type endpoints struct {
+	gate, canary netip.AddrPort
+	key          []byte
+}
+
+// container lowers a Spec to podman's terms. binary is the copy of aisb that
+// the container runs. It is pure.
+func (s Spec) container(binary string, conf podman.Conf) podman.Container {
+	c := podman.Container{
+		Name:        s.Name,
+		Image:       s.Image,
+		Hostname:    podman.Hostname,
+		Entrypoint:  entryPath,
+		Descriptors: 1,
+		CapAdd:      strings.Split(entryCapsAll, ","),
+		Limits:      s.Limits,
+		Extra:       s.ExtraArgs,
+		Tmpfs: []podman.Tmpfs{
+			{Target: "/tmp", Size: s.TmpfsSize, Mode: "1777", Exec: true},
+			{Target: "/var/tmp", Size: s.TmpfsSize, Mode: "1777", Exec: true},
+			{Target: "/run", Size: "64m", Mode: "0755"},
+		},
+		Mounts: []podman.Mount{
+			{Source: binary, Target: entryPath, ReadOnly: true},
+			{Source: binary, Target: binaryPath, ReadOnly: true},
+			{Source: conf.Hosts(), Target: "/etc/hosts", ReadOnly: true},
+			{Source: conf.Resolv(), Target: "/etc/resolv.conf", ReadOnly: true},
+		},
+	}
+	switch s.Net {
+	case NetNone:
+		c.Network = "none"
+	case NetFull:
+		// The host's loopback stays unmapped in this mode too.
+		c.Network = "pasta:--map-host-loopback,none,--map-guest-addr,none,-t,none,-u,none,-T,none,-U,none,--no-map-gw"
+	default:
+		c.Network = pastaNetwork()
+		c.Sysctls = []string{sendBuffer}
+	}
+	if s.Net == NetFull {
+		// With an open network the resolver is podman's choice.
+		c.Mounts = slices.DeleteFunc(c.Mounts, func(m podman.Mount) bool { return m.Target == "/etc/resolv.conf" })
+	}
+	if s.HomeVolume != "" {
+		c.Mounts = append(c.Mounts, podman.Mount{Source: s.HomeVolume, Target: homeDir, Volume: true})
+	} else {
+		c.Tmpfs = append(c.Tmpfs, podman.Tmpfs{Target: homeDir, Size: s.TmpfsSize, Mode: "0777", Exec: true})
+	}
+	for _, m := range s.Mounts {
+		c.Mounts = append(c.Mounts, podman.Mount{Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly})
+	}
+	return c
+}
+
+// handshake lowers a Spec to what the entrypoint is told. It is pure.
+func (s Spec) handshake(c podman.Container, at endpoints) (handshake.Config, error) {
+	cfg := handshake.Config{
+		Version: handshake.Version,
+		Run:     s.Name,
+		Argv:    s.Argv,
+		Dir:     s.Workdir,
+		UID:     agentUID, GID: agentGID,
+		TTY: s.TTY, Rows: s.Rows, Cols: s.Cols,
+		AllowUserNS:      s.AllowUserNS,
+		AllowUnenforced:  s.AllowUnenforced,
+		InsecureKeepRoot: s.KeepRoot,
+	}
+	if s.KeepRoot {
+		cfg.UID, cfg.GID = 0, 0
+	}
+	for _, m := range c.Mounts {
+		cfg.Mounts = append(cfg.Mounts, handshake.Mount{Target: m.Target, ReadOnly: m.ReadOnly})
+	}
+	for _, t := range c.Tmpfs {
+		cfg.Mounts = append(cfg.Mounts, handshake.Mount{Target: t.Target})
+	}
+	for _, m := range s.Mounts {
+		i := slices.IndexFunc(cfg.Mounts, func(e handshake.Mount) bool { return e.Target == m.Target })
+		cfg.Mounts[i].Dev, cfg.Mounts[i].Ino = m.Dev, m.Ino
+	}
+	var proxy []environ.Var
+	switch s.Net {
+	case NetAllow:
+		proxy = environ.Proxy(at.gate)
+		cfg.Fence = &handshake.Fence{
+			Policy: fencePolicy(at.gate, at.canary),
+			Proof:  handshake.Proof{Gate: at.gate.String(), Key: at.key},
+		}
+	case NetNone:
+		cfg.Fence = &handshake.Fence{Policy: fencePolicy(netip.AddrPort{}, netip.AddrPort{})}
+	case NetFull:
+	default:
+		return handshake.Config{}, fmt.Errorf("unknown network mode %q", s.Net)
+	}
+	// The proxy comes first, so that a variable which the user names wins:
+	// dropping the proxy gains the command nothing.
+	var err error
+	if cfg.Env, _, err = environ.Merge(proxy, s.Env); err != nil {
+		return handshake.Config{}, err
+	}
+	return cfg, nil
+}

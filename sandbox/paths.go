@@ -1,0 +1,124 @@
+package sandbox
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Paths are aisb's own directories on the host (SPEC 9).
+type Paths struct {
+	Runtime string // $XDG_RUNTIME_DIR/aisb: gone with the login
+	State   string // $XDG_STATE_HOME/aisb: logs, trust
+	Cache   string // $XDG_CACHE_HOME/aisb: what can be made again
+}
+
+// ErrNoRuntimeDir reports that there is no private directory for run-time files.
+var ErrNoRuntimeDir = errors.New("XDG_RUNTIME_DIR is not set and /run/user/UID is not yours")
+
+// FindPaths reads the XDG variables through getenv. It makes nothing.
+func FindPaths(getenv func(string) string, uid int) (Paths, error) {
+	home := getenv("HOME")
+	if !filepath.IsAbs(home) {
+		return Paths{}, fmt.Errorf("HOME is %q, not an absolute path", home)
+	}
+	runtime := getenv("XDG_RUNTIME_DIR")
+	if runtime == "" {
+		// su and cron don't set it, yet the directory may be there.
+		runtime = fmt.Sprintf("/run/user/%d", uid)
+	}
+	if err := ownPrivateDir(runtime, uid); err != nil {
+		return Paths{}, fmt.Errorf("%w (%v)", ErrNoRuntimeDir, err)
+	}
+	return Paths{
+		Runtime: filepath.Join(runtime, "aisb"),
+		State:   filepath.Join(xdg(getenv("XDG_STATE_HOME"), home, ".local/state"), "aisb"),
+		Cache:   filepath.Join(xdg(getenv("XDG_CACHE_HOME"), home, ".cache"), "aisb"),
+	}, nil
+}
+
+// xdg is value, or its default below home: a relative value is to be ignored
+// (XDG Base Directory Specification).
+func xdg(value, home, def string) string {
+	if filepath.IsAbs(value) {
+		return value
+	}
+	return filepath.Join(home, def)
+}
+
+// ownPrivateDir checks that nobody else can write to or swap dir.
+func ownPrivateDir(dir string, uid int) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.IsDir() || int(st.Uid) != uid || info.Mode().Perm()&0o077 != 0 {
+		return fmt.Errorf("%s is not a directory of uid %d with mode 0700", dir, uid)
+	}
+	return nil
+}
+
+// RunName makes a name for a run in dir: aisb-DIR-6hex, unique in practice. It
+// is also the container's name, so only podman's characters are kept of dir.
+func RunName(dir string) string {
+	base := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '-', r == '_':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r + 'a' - 'A'
+		}
+		return '-'
+	}, filepath.Base(dir))
+	base = strings.Trim(base, "-_")
+	if len(base) > 32 {
+		base = strings.Trim(base[:32], "-_")
+	}
+	if base == "" {
+		base = "dir"
+	}
+	var b [3]byte
+	rand.Read(b[:]) // never fails (crypto/rand)
+	return "aisb-" + base + "-" + hex.EncodeToString(b[:])
+}
+
+// RunDirs are the two directories of one run.
+type RunDirs struct {
+	Runtime string // removed when the run ends
+	State   string // kept: the log
+}
+
+// MakeRunDirs makes both, 0700, and fails if they exist.
+func (p Paths) MakeRunDirs(run string) (RunDirs, error) {
+	d := RunDirs{
+		Runtime: filepath.Join(p.Runtime, run),
+		State:   filepath.Join(p.State, "runs", run),
+	}
+	for _, dir := range []string{d.Runtime, d.State} {
+		if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+			return RunDirs{}, fmt.Errorf("make run directory: %w", err)
+		}
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return RunDirs{}, fmt.Errorf("make run directory: %w", err)
+		}
+	}
+	return d, nil
+}
+
+// LogPath is where the gate's log of a run lies.
+func (d RunDirs) LogPath() string { return filepath.Join(d.State, "log.jsonl") }
+
+// Remove removes the run's directory for run-time files.
+func (d RunDirs) Remove() error {
+	if err := os.RemoveAll(d.Runtime); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove run directory: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,32 @@
+package podman
+
+import "strings"
+
+// hints are what to do about podman's errors, by a part of their text. podman
+// has no error codes to go by; the texts are those of podman 4.9 to 5.4.
+var hints = []struct{ part, hint string }{
+	{"image not known", "build the image with 'aisb image build', or leave --image out"},
+	{"no subuid ranges found", "give yourself a range: sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER; podman system migrate"},
+	{"no subgid ranges found", "give yourself a range: sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER; podman system migrate"},
+	{"newuidmap", "install uidmap (shadow-utils), and give yourself a range in /etc/subuid and /etc/subgid"},
+	{"could not find pasta", "install passt, which brings pasta(1)"},
+	{"could not find \"pasta\"", "install passt, which brings pasta(1)"},
+	{"pasta failed", "pasta(1) must be of 2024-10 or newer: install a newer passt"},
+	{"/dev/net/tun", "pasta needs /dev/net/tun: load the module tun, and see that you may open it"},
+	{"no space left on device", "free some disk space: podman system prune, aisb image prune"},
+	{"cannot clone: Operation not permitted", "user namespaces are closed to you: see sysctl kernel.apparmor_restrict_unprivileged_userns and user.max_user_namespaces"},
+	{"is not allowed when the container is in a cgroup", "this host can't enforce the limit"},
+	{"opening file `memory.max` for writing", "this host delegates no memory controller to you: run with --memory=0"},
+	{"opening file `pids.max` for writing", "this host delegates no pids controller to you: run with --pids-limit=0"},
+	{"name is already in use", "a sandbox of that name runs: choose another --name"},
+}
+
+// Hint says what to do about an error text of podman, "" when unknown.
+func Hint(text string) string {
+	for _, h := range hints {
+		if strings.Contains(text, h.part) {
+			return h.hint
+		}
+	}
+	return ""
+}

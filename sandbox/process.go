@@ -1,0 +1,157 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/aisb-dev/aisb/gate/fdmsg"
+	"github.com/aisb-dev/aisb/sandbox/handshake"
+	"github.com/aisb-dev/aisb/sandbox/podman"
+)
+
+// How long things may take before they are taken for hung.
+const (
+	helloTimeout = 2 * time.Minute  // podman may copy an image's layers for keep-id first
+	endGrace     = 10 * time.Second // podman cleans up after its container
+)
+
+// podmanProcess is a running podman run. Its output is what podman has to say,
+// since the command's own streams don't pass through it.
+type podmanProcess struct {
+	podman podman.Podman
+	name   string
+	cmd    *exec.Cmd
+	stderr *tail
+	done   chan struct{} // closed when cmd was waited for
+}
+
+// startPodman starts the container with its end of the lifeline.
+func (s *Session) startPodman(c podman.Container) error {
+	conn, theirs, err := fdmsg.Pair()
+	if err != nil {
+		return err
+	}
+	defer theirs.Close()
+	p := &podmanProcess{podman: s.host.Podman, name: c.Name, stderr: &tail{}, done: make(chan struct{})}
+	p.cmd = s.host.Podman.Command(context.Background(), c.RunArgs()...)
+	p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, theirs)
+	p.cmd.Stderr = p.stderr
+	p.cmd.Stdout = p.stderr
+	// conmon inherits podman's stderr; don't wait for it after podman's end.
+	p.cmd.WaitDelay = time.Second
+	if err := p.cmd.Start(); err != nil {
+		conn.Close()
+		return &Failure{Status: podman.StatusPodman, Err: fmt.Errorf("start podman: %w", err)}
+	}
+	go func() {
+		p.cmd.Wait()
+		close(p.done)
+	}()
+	s.entry, s.podman = conn, p
+	return nil
+}
+
+// hello waits for the entrypoint's first word and returns its host pid.
+func (s *Session) hello(ctx context.Context) (int, error) {
+	stop := context.AfterFunc(ctx, func() { s.entry.Close() })
+	defer stop()
+	if err := s.entry.SetReadDeadline(time.Now().Add(helloTimeout)); err != nil {
+		return 0, err
+	}
+	var st handshake.Stage
+	m, err := s.entry.Recv(&st)
+	m.Close()
+	switch {
+	case ctx.Err() != nil:
+		return 0, ctx.Err()
+	case err != nil:
+		return 0, s.podmanFailure(fmt.Errorf("container did not start: %w", err))
+	case st.Stage != handshake.Hello || m.PID == 0:
+		return 0, fmt.Errorf("entrypoint said %q first", st.Stage)
+	}
+	return m.PID, s.entry.SetReadDeadline(time.Time{})
+}
+
+// wait waits for podman's end and returns its status.
+func (p *podmanProcess) wait() int {
+	<-p.done
+	state := p.cmd.ProcessState
+	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return state.ExitCode()
+}
+
+// end waits for podman after the lifeline was cut, and forces the end of a
+// podman or a container that doesn't.
+func (p *podmanProcess) end() {
+	select {
+	case <-p.done:
+		return
+	case <-time.After(endGrace):
+	}
+	p.cmd.Process.Kill()
+	<-p.done
+	ctx, cancel := context.WithTimeout(context.Background(), endGrace)
+	defer cancel()
+	p.podman.Command(ctx, "rm", "--force", "--time=0", "--ignore", p.name).Run()
+}
+
+// podmanFailure is the failure of a container that did not come to its
+// entrypoint, told in podman's words where it left some. fallback is used when
+// it said nothing.
+func (s *Session) podmanFailure(fallback error) error {
+	status := podman.StatusPodman
+	select {
+	case <-s.podman.done:
+		status = s.podman.wait()
+	case <-time.After(endGrace):
+		return &Failure{Status: status, Err: fallback}
+	}
+	if status < podman.StatusPodman || status > podman.StatusNotFound {
+		status = podman.StatusPodman
+	}
+	text := s.podman.stderr.String()
+	if text == "" {
+		return &Failure{Status: status, Err: fallback}
+	}
+	hint := podman.Hint(text)
+	return &Failure{Status: status, Err: errors.New("podman: " + lastLine(text)), Hint: hint}
+}
+
+// lastLine is podman's error without the lines and prefixes around it.
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.TrimPrefix(strings.TrimSpace(lines[len(lines)-1]), "Error: ")
+}
+
+// tail keeps the end of what is written to it, bounded.
+type tail struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+const tailSize = 8 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b.Write(p)
+	if extra := t.b.Len() - tailSize; extra > 0 {
+		t.b.Next(extra)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(t.b.String())
+}

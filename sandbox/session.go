@@ -1,0 +1,232 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/aisb-dev/aisb/gate"
+	"github.com/aisb-dev/aisb/gate/fdmsg"
+	"github.com/aisb-dev/aisb/gate/proc"
+	"github.com/aisb-dev/aisb/sandbox/handshake"
+	"github.com/aisb-dev/aisb/sandbox/podman"
+)
+
+// Host is what a run uses of the machine.
+type Host struct {
+	Self   *os.File // the running binary
+	Exe    string   // its path, to start the gate from: /proc/self/exe
+	Podman podman.Podman
+	Conf   podman.Conf
+	Paths  Paths
+	UID    int
+}
+
+// Events are told while a run starts and lives. Nil fields are skipped; they
+// are called from one goroutine at a time.
+type Events struct {
+	Stage    func(handshake.Stage) // each stage of the entrypoint
+	GateDied func()                // the gate ended while the command ran
+}
+
+// Stdio are the command's terminal or pipes, made inside the container. podman
+// is not in between.
+type Stdio struct {
+	PTY    *os.File // master; nil without a terminal
+	Stdin  *os.File // to write; nil with a terminal, like the next two
+	Stdout *os.File
+	Stderr *os.File
+}
+
+// Result is how a run ended.
+type Result struct {
+	Status   int
+	Started  bool          // the command ran
+	Err      error         // why it didn't, or what went wrong outside it
+	Hint     string        // what to do about Err
+	Report   gate.Report   // what the gate saw; zero without a gate
+	GateDied bool          // the gate ended before it was asked to
+	Proof    []handshake.ProbeResult
+	Duration time.Duration // of the command
+	Log      string        // the gate's log file
+}
+
+// Session is a run. Its methods are safe for concurrent use.
+type Session struct {
+	spec Spec
+	host Host
+	on   Events
+	dirs RunDirs
+
+	net     *gateSide       // nil without a gate
+	entry   *fdmsg.Conn     // lifeline of the container
+	podman  *podmanProcess
+	stdio   Stdio
+	proof   []handshake.ProbeResult
+	started time.Time
+}
+
+// Failure is why a run did not start: the fence's, podman's or aisb's own.
+type Failure struct {
+	Status int
+	Err    error
+	Hint   string
+}
+
+func (f *Failure) Error() string { return f.Err.Error() }
+func (f *Failure) Unwrap() error { return f.Err }
+
+// Start starts a run and returns when its command is about to. On error
+// nothing is left behind, and the error is a *Failure where a status is known.
+func Start(ctx context.Context, host Host, spec Spec, on Events) (*Session, error) {
+	dirs, err := host.Paths.MakeRunDirs(spec.Name)
+	if err != nil {
+		return nil, err
+	}
+	s := &Session{spec: spec, host: host, on: on, dirs: dirs}
+	if err := s.start(ctx); err != nil {
+		s.abort()
+		return nil, err
+	}
+	return s, nil
+}
+
+// start is the order of SPEC part 9: gate and podman side by side, pasta named
+// to the gate, then the entrypoint gets its go.
+func (s *Session) start(ctx context.Context) error {
+	at, err := s.openGate()
+	if err != nil {
+		return err
+	}
+	s.startGate(ctx, at.key)
+	binary, err := EntryBinary(s.host.Paths.Cache, s.host.Self)
+	if err != nil {
+		return err
+	}
+	c := s.spec.container(binary, s.host.Conf)
+	cfg, err := s.spec.handshake(c, at)
+	if err != nil {
+		return err
+	}
+	if err := s.startPodman(c); err != nil {
+		return err
+	}
+	pid, err := s.hello(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.gateUp(); err != nil {
+		return err
+	}
+	if err := s.namePasta(pid); err != nil {
+		return err
+	}
+	if err := s.entry.Send(cfg); err != nil {
+		return s.podmanFailure(err)
+	}
+	return s.stages(ctx)
+}
+
+// Stdio are the command's descriptors; the caller closes them.
+func (s *Session) Stdio() Stdio { return s.stdio }
+
+// Signal sends sig to the command.
+func (s *Session) Signal(sig syscall.Signal) error {
+	return s.entry.Send(handshake.Control{Signal: int(sig)})
+}
+
+// Kill ends the container at once: its first process sees the end of file.
+func (s *Session) Kill() error { return s.entry.Close() }
+
+// Wait waits for the end of the command, ends the gate and cleans up.
+func (s *Session) Wait(ctx context.Context) Result {
+	status := s.podman.wait()
+	r := Result{
+		Status: status, Started: true, Proof: s.proof,
+		Duration: time.Since(s.started), Log: s.dirs.LogPath(),
+	}
+	s.entry.Close()
+	if s.net != nil {
+		r.Report, r.GateDied = s.net.stop(ctx)
+	}
+	if err := s.dirs.Remove(); err != nil {
+		r.Err = errors.Join(r.Err, err)
+	}
+	return r
+}
+
+// abort undoes a start that failed: whatever runs is ended and waited for.
+func (s *Session) abort() {
+	if s.entry != nil {
+		s.entry.Close()
+	}
+	if s.podman != nil {
+		s.podman.end()
+	}
+	if s.net != nil {
+		s.net.kill()
+	}
+	s.stdio.close()
+	s.dirs.Remove()
+}
+
+func (d Stdio) close() {
+	for _, f := range []*os.File{d.PTY, d.Stdin, d.Stdout, d.Stderr} {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// stages reads what the entrypoint reports until the command is about to run.
+func (s *Session) stages(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { s.entry.Close() })
+	defer stop()
+	for {
+		var st handshake.Stage
+		m, err := s.entry.Recv(&st)
+		if err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return s.podmanFailure(fmt.Errorf("entrypoint ended without a word: %w", err))
+		}
+		if s.on.Stage != nil {
+			s.on.Stage(st)
+		}
+		if st.Error != "" {
+			m.Close()
+			return &Failure{Status: st.Status, Err: errors.New(st.Error), Hint: st.Hint}
+		}
+		switch st.Stage {
+		case handshake.Proved:
+			s.proof = st.Probes
+		case handshake.Stdio:
+			if err := s.takeStdio(m); err != nil {
+				return err
+			}
+			continue
+		case handshake.Start:
+			s.started = time.Now()
+			return nil
+		}
+		m.Close()
+	}
+}
+
+// takeStdio keeps the descriptors of the Stdio stage.
+func (s *Session) takeStdio(m fdmsg.Message) error {
+	switch {
+	case s.spec.TTY && len(m.Files) == 1:
+		s.stdio.PTY = m.Files[0]
+	case !s.spec.TTY && len(m.Files) == 3:
+		s.stdio.Stdin, s.stdio.Stdout, s.stdio.Stderr = m.Files[0], m.Files[1], m.Files[2]
+	default:
+		m.Close()
+		return fmt.Errorf("entrypoint sent %d descriptors", len(m.Files))
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+// Package sandbox runs a command in a fenced container, as an object without a
+// terminal: Start, then Stdio, Signal, Wait. The command line is its client;
+// so will be a supervisor of detached runs.
+package sandbox
+
+import (
+	"net/netip"
+
+	"github.com/aisb-dev/aisb/gate/proc"
+	"github.com/aisb-dev/aisb/netpolicy"
+	"github.com/aisb-dev/aisb/sandbox/environ"
+	"github.com/aisb-dev/aisb/sandbox/mounts"
+	"github.com/aisb-dev/aisb/sandbox/podman"
+)
+
+// NetMode is how a sandbox reaches the network (--net).
+type NetMode string
+
+// The network modes. There is no zero value that opens anything: Start refuses
+// an unknown mode.
+const (
+	NetAllow NetMode = "allow" // through the gate alone
+	NetNone  NetMode = "none"  // nothing but its own loopback
+	NetFull  NetMode = "full"  // no fence, no gate; never the host's loopback
+)
+
+// Spec is a run as the user asked for it, checked and complete.
+type Spec struct {
+	Name  string // RUN: container, directories, log
+	Image string
+
+	Argv    []string
+	Env     []environ.Var // of the command, beside the proxy variables
+	Workdir string   // in the container
+
+	Mounts     []mounts.Mount
+	HomeVolume string // named volume at /home/agent; "" is a tmpfs
+
+	Net  NetMode
+	Gate proc.Config // rules and resolver; Start fills in the rest
+
+	Limits    podman.Limits
+	TmpfsSize string
+
+	TTY        bool
+	Rows, Cols uint16
+
+	AllowUserNS     bool
+	AllowUnenforced bool
+	KeepRoot        bool
+	ExtraArgs       []string // for podman
+}
+
+// Paths in the container.
+const (
+	homeDir      = "/home/agent"
+	entryPath    = "/usr/libexec/aisb-entry"
+	binaryPath   = "/usr/local/bin/aisb"
+	agentUID     = 1000
+	agentGID     = 1000
+	entryCapsAll = "NET_ADMIN,SETUID,SETGID,SETPCAP"
+)
+
+// sendBuffer bounds what a socket in the container queues. Without it uploads
+// through pasta to the host's loopback collapse whenever the receiver is
+// slower: pasta drops what its own socket can't take, and the guest waits for a
+// retransmission timer. Measured with reno and bbr, see docs/networking.md.
+const sendBuffer = "net.ipv4.tcp_wmem=4096 16384 131072"
+
+// fencePolicy is what the entrypoint installs: the gate open, and a counted
+// rule for each probe. The zero gate opens nothing.
+func fencePolicy(gate, canary netip.AddrPort) netpolicy.Spec {
+	// Addresses reserved for documentation (RFC 5737, RFC 3849): the fence
+	// treats them like any public address, and if it leaked, nobody would be
+	// bothered.
+	public4 := netip.MustParseAddr("203.0.113.1")
+	public6 := netip.MustParseAddr("2001:db8::1")
+	spec := netpolicy.Spec{
+		Probes: []netpolicy.Probe{
+			{Name: "tcp-public", Proto: netpolicy.TCP, To: netip.AddrPortFrom(public4, 443)},
+			{Name: "tcp-public-ipv6", Proto: netpolicy.TCP, To: netip.AddrPortFrom(public6, 443)},
+			{Name: "udp-dns", Proto: netpolicy.UDP, To: netip.AddrPortFrom(public4, 53)},
+			{Name: "podman-dns", Proto: netpolicy.UDP, To: netip.AddrPortFrom(DNSForward, 53)},
+			{Name: "podman-dns-tcp", Proto: netpolicy.TCP, To: netip.AddrPortFrom(DNSForward, 53)},
+		},
+	}
+	if gate.IsValid() {
+		spec.Gates = []netip.AddrPort{gate}
+		spec.Probes = append(spec.Probes,
+			netpolicy.Probe{Name: "host-loopback", Proto: netpolicy.TCP, To: canary})
+	}
+	return spec
+}
