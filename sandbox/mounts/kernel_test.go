@@ -48,7 +48,7 @@ func container(t *testing.T, p *Plan, script string) string {
 			fmt.Fprintf(&b, "mount -o remount,bind,ro $root%s\n", sh(m.Target))
 		}
 	}
-	b.WriteString("mount -o remount,ro $root\nexec chroot ")
+	b.WriteString("mount -o remount,bind,ro $root\nexec chroot ")
 	if os.Getuid() == 0 {
 		fmt.Fprintf(&b, "--userspec=%d:%d --groups=%d ", otherUID, otherUID, otherUID)
 	}
