@@ -1,0 +1,163 @@
+package image
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Harness is an AI coding harness as data: how it gets into the image, how it
+// is started, and what it wants to reach.
+type Harness struct {
+	Name  string `json:"name"`
+	Title string `json:"title"`
+
+	// NPM is how the image gets it; nil installs nothing.
+	NPM *NPM `json:"npm"`
+
+	// Command starts it; arguments of the user are added.
+	Command []string `json:"command"`
+	// Unprompted starts it without its own permission prompts and its own inner
+	// sandbox, since aisb is the sandbox. Empty: Command has none of either.
+	Unprompted []string `json:"unprompted"`
+
+	// Env are switches that keep it quiet: no telemetry, no update check. They
+	// give way to what the user passes.
+	Env map[string]string `json:"env"`
+	// Keys are credentials that it reads from the environment.
+	Keys []Key `json:"keys"`
+	// Hosts are what it reaches beside the hosts of its keys.
+	Hosts Hosts `json:"hosts"`
+
+	// Sessions are directories below the home that hold history, kept apart
+	// for each project.
+	Sessions []string `json:"sessions"`
+}
+
+// NPM is an installation by npm.
+type NPM struct {
+	Package string   `json:"package"`
+	Version string   `json:"version"` // range, as npm reads it
+	Node    string   `json:"node"`    // major version of the Node that runs it
+	Bins    []string `json:"bins"`    // commands that go to the PATH
+	// Scripts are the packages whose install scripts must run. All others are
+	// not run: most packages don't need theirs, and one that is not run can't
+	// harm.
+	Scripts []string `json:"scripts"`
+}
+
+// Key is a variable that holds a credential, and the host that it is for.
+type Key struct {
+	Env    string `json:"env"`
+	Host   string `json:"host"`
+	Reason string `json:"reason"`
+}
+
+// Hosts are rules for the gate, by what they are for.
+type Hosts struct {
+	Core      []Host `json:"core"`      // it doesn't work without
+	Telemetry []Host `json:"telemetry"` // it reports to
+	Update    []Host `json:"update"`    // it looks for newer things
+}
+
+// Host is one rule and why it is there.
+type Host struct {
+	Rule   string `json:"rule"`
+	Reason string `json:"reason"`
+}
+
+// ErrUnknownHarness reports a name that no data file has.
+var ErrUnknownHarness = errors.New("unknown harness")
+
+//go:embed harness/*.json
+var harnessFiles embed.FS
+
+// HarnessNames are the names of all harnesses, sorted.
+func HarnessNames() []string {
+	entries, err := harnessFiles.ReadDir("harness")
+	if err != nil {
+		return nil // the files are in the binary
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, strings.TrimSuffix(e.Name(), ".json"))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// FindHarness reads the harness called name, or returns ErrUnknownHarness.
+func FindHarness(name string) (Harness, error) {
+	if !slices.Contains(HarnessNames(), name) {
+		return Harness{}, fmt.Errorf("%w %q", ErrUnknownHarness, name)
+	}
+	data, err := harnessFiles.ReadFile(path.Join("harness", name+".json"))
+	if err != nil {
+		return Harness{}, fmt.Errorf("read harness %q: %w", name, err)
+	}
+	return ParseHarness(data)
+}
+
+// ParseHarness reads a data file. Unknown keys and missing parts are errors.
+func ParseHarness(data []byte) (Harness, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	var h Harness
+	if err := dec.Decode(&h); err != nil {
+		return Harness{}, fmt.Errorf("parse harness: %w", err)
+	}
+	if err := h.check(); err != nil {
+		return Harness{}, fmt.Errorf("parse harness %q: %w", h.Name, err)
+	}
+	return h, nil
+}
+
+func (h Harness) check() error {
+	if !reName.MatchString(h.Name) || len(h.Command) == 0 {
+		return errors.New("name and command must be set")
+	}
+	for _, k := range h.Keys {
+		if k.Env == "" || k.Host == "" || k.Reason == "" {
+			return fmt.Errorf("key %q: env, host and reason must be set", k.Env)
+		}
+	}
+	for _, host := range slices.Concat(h.Hosts.Core, h.Hosts.Telemetry, h.Hosts.Update) {
+		if host.Rule == "" || host.Reason == "" {
+			return fmt.Errorf("host %q: rule and reason must be set", host.Rule)
+		}
+	}
+	if h.NPM == nil {
+		return nil
+	}
+	return h.NPM.check()
+}
+
+// check keeps what goes into the Containerfile's shell lines to characters
+// that mean nothing there.
+func (n *NPM) check() error {
+	for _, p := range append([]string{n.Package}, n.Scripts...) {
+		if !rePackage.MatchString(p) {
+			return fmt.Errorf("npm package %q is not a package's name", p)
+		}
+	}
+	if !reVersion.MatchString(n.Version) {
+		return fmt.Errorf("version %q is not a range of versions", n.Version)
+	}
+	if !reNode.MatchString(n.Node) {
+		return fmt.Errorf("node %q is not a major version", n.Node)
+	}
+	if len(n.Bins) == 0 {
+		return errors.New("bins must be set")
+	}
+	for _, b := range n.Bins {
+		if !reName.MatchString(b) {
+			return fmt.Errorf("bin %q is not the name of a command", b)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package image
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Record is what aisb remembers of a build, so that a start needs to ask
+// podman nothing: the base image that the Spec's reference stood for, and with
+// it the tag.
+type Record struct {
+	Key     string    `json:"key"` // Spec.Key
+	Base    string    `json:"base"`
+	BaseID  string    `json:"base_id"`
+	Tag     string    `json:"tag"`
+	Harness string    `json:"harness"`
+	Built   time.Time `json:"built"`
+
+	Used time.Time `json:"-"` // the file's own time
+}
+
+// Records is the directory that holds them, one file for each Spec.
+type Records struct{ Dir string }
+
+func (r Records) path(key string) string { return filepath.Join(r.Dir, key+".json") }
+
+// Find returns the Spec with the BaseID of its last build, and whether there is
+// one that still fits: the tag is computed anew and compared. It notes the use.
+func (r Records) Find(s Spec) (Spec, bool, error) {
+	rec, err := r.read(r.path(s.Key()))
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, false, nil
+	}
+	if err != nil {
+		return s, false, err
+	}
+	s.BaseID = rec.BaseID
+	if rec.Base != s.Base || !reID.MatchString(rec.BaseID) || s.Tag() != rec.Tag {
+		return s, false, nil
+	}
+	now := time.Now()
+	os.Chtimes(r.path(rec.Key), now, now) // only 'image prune' reads it
+	return s, true, nil
+}
+
+// Save notes a build. It replaces the file in one step.
+func (r Records) Save(s Spec, built time.Time) error {
+	rec := Record{Key: s.Key(), Base: s.Base, BaseID: s.BaseID, Tag: s.Tag(), Harness: s.Harness.Name, Built: built.UTC()}
+	data, err := json.MarshalIndent(rec, "", "  ")
+	if err != nil {
+		return fmt.Errorf("save image record: %w", err)
+	}
+	if err := os.MkdirAll(r.Dir, 0o700); err != nil {
+		return fmt.Errorf("save image record: %w", err)
+	}
+	tmp, err := os.CreateTemp(r.Dir, ".new-")
+	if err != nil {
+		return fmt.Errorf("save image record: %w", err)
+	}
+	_, err = tmp.Write(append(data, '\n'))
+	err = errors.Join(err, tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), r.path(rec.Key))
+	}
+	if err != nil {
+		os.Remove(tmp.Name())
+		return fmt.Errorf("save image record: %w", err)
+	}
+	return nil
+}
+
+// Forget removes the record with key, if there is one.
+func (r Records) Forget(key string) error {
+	err := os.Remove(r.path(key))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forget image record: %w", err)
+	}
+	return nil
+}
+
+// All returns every record that can be read.
+func (r Records) All() ([]Record, error) {
+	entries, err := os.ReadDir(r.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list image records: %w", err)
+	}
+	var all []Record
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".json") {
+			continue
+		}
+		rec, err := r.read(filepath.Join(r.Dir, e.Name()))
+		if err != nil {
+			continue // a broken one describes no image, see read
+		}
+		all = append(all, rec)
+	}
+	return all, nil
+}
+
+// read returns fs.ErrNotExist also for a file that isn't a record: it can be
+// made again, so it is as good as none.
+func (r Records) read(path string) (Record, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Record{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return Record{}, err
+	}
+	var rec Record
+	if err := json.NewDecoder(f).Decode(&rec); err != nil || rec.Key == "" {
+		return Record{}, fs.ErrNotExist
+	}
+	rec.Used = info.ModTime()
+	return rec, nil
+}
