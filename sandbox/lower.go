@@ -107,6 +107,9 @@ func (s Spec) handshake(c podman.Container, at endpoints) (handshake.Config, err
 	default:
 		return handshake.Config{}, fmt.Errorf("unknown network mode %q", s.Net)
 	}
+	for _, m := range s.Nested {
+		cfg.Mounts = append(cfg.Mounts, handshake.Mount{Target: m.Target, ReadOnly: m.ReadOnly})
+	}
 	// The proxy comes first, so that a variable which the user names wins:
 	// dropping the proxy gains the command nothing.
 	var err error

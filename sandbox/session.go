@@ -44,11 +44,11 @@ type Stdio struct {
 // Result is how a run ended.
 type Result struct {
 	Status   int
-	Started  bool          // the command ran
-	Err      error         // why it didn't, or what went wrong outside it
-	Hint     string        // what to do about Err
-	Report   gate.Report   // what the gate saw; zero without a gate
-	GateDied bool          // the gate ended before it was asked to
+	Started  bool        // the command ran
+	Err      error       // why it didn't, or what went wrong outside it
+	Hint     string      // what to do about Err
+	Report   gate.Report // what the gate saw; zero without a gate
+	GateDied bool        // the gate ended before it was asked to
 	Proof    []handshake.ProbeResult
 	Duration time.Duration // of the command
 	Log      string        // the gate's log file
@@ -61,8 +61,8 @@ type Session struct {
 	on   Events
 	dirs RunDirs
 
-	net     *gateSide       // nil without a gate
-	entry   *fdmsg.Conn     // lifeline of the container
+	net     *gateSide   // nil without a gate
+	entry   *fdmsg.Conn // lifeline of the container
 	podman  *podmanProcess
 	stdio   Stdio
 	proof   []handshake.ProbeResult

@@ -31,10 +31,11 @@ type Spec struct {
 
 	Argv    []string
 	Env     []environ.Var // of the command, beside the proxy variables
-	Workdir string   // in the container
+	Workdir string        // in the container
 
 	Mounts     []mounts.Mount
-	HomeVolume string // named volume at /home/agent; "" is a tmpfs
+	Nested     []mounts.Mount // brought along by Mounts: expected, not asked for
+	HomeVolume string         // named volume at /home/agent; "" is a tmpfs
 
 	Net  NetMode
 	Gate proc.Config // rules and resolver; Start fills in the rest
@@ -90,4 +91,13 @@ func fencePolicy(gate, canary netip.AddrPort) netpolicy.Spec {
 			netpolicy.Probe{Name: "host-loopback", Proto: netpolicy.TCP, To: canary})
 	}
 	return spec
+}
+
+// RulesetText is the fence of a sandbox as nft(8) text.
+func RulesetText(gate, canary netip.AddrPort) (string, error) {
+	rs, err := netpolicy.Render(fencePolicy(gate, canary))
+	if err != nil {
+		return "", err
+	}
+	return rs.String(), nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -27,22 +26,22 @@ type runOptions struct {
 
 	env, envFile []string
 
-	sub            string
-	mount          []string
-	projectRO      bool
-	unsafeDir      bool
-	allowSockets   bool
-	home           string
-	ephemeralHome  bool
-	tmpfsSize      string
-	pids, memory   string
-	cpus, shm      string
-	allowUserNS    bool
-	image, base    string
-	harness        string
-	unenforced     bool
-	keepRoot       bool
-	argv           []string
+	sub           string
+	mount         []string
+	projectRO     bool
+	unsafeDir     bool
+	allowSockets  bool
+	home          string
+	ephemeralHome bool
+	tmpfsSize     string
+	pids, memory  string
+	cpus, shm     string
+	allowUserNS   bool
+	image, base   string
+	harness       string
+	unenforced    bool
+	keepRoot      bool
+	argv          []string
 }
 
 func newRunCmd(u *ui) *cobra.Command {
@@ -79,6 +78,7 @@ podman's failure, 126 and 127 a command that can't be run or found.`,
 	f.StringVarP(&o.sub, "workdir", "w", "", "start in the subdirectory `SUBDIR` of the project")
 	f.StringArrayVarP(&o.mount, "mount", "v", nil, "also mount `HOST:CTR[:ro]`")
 	f.BoolVar(&o.projectRO, "project-ro", false, "mount the project read-only")
+	f.BoolVar(&o.noGitDir, "no-git-dir", false, "don't mount a git directory that lies outside the project")
 	f.StringVar(&o.home, "home", "", "keep /home/agent in the volume `NAME` (default $AISB_HOME_VOLUME or aisb-home)")
 	f.BoolVar(&o.ephemeralHome, "ephemeral-home", false, "keep nothing of /home/agent")
 	f.StringVar(&o.harness, "harness", "pi", "start the harness `NAME` when there is no COMMAND")
@@ -102,21 +102,27 @@ func run(ctx context.Context, u *ui, o runOptions) error {
 	if err := checkUser(os.Getuid()); err != nil {
 		return err
 	}
-	spec, warnings, err := o.spec()
+	p, err := o.prepare()
 	if err != nil {
 		return err
 	}
-	for _, w := range warnings {
+	defer p.plan.Close()
+	for _, w := range p.warnings {
 		u.warnf("%s", w)
+	}
+	for _, n := range p.notes {
+		u.notef("%s", n)
 	}
 	host, err := openHost()
 	if err != nil {
 		return err
 	}
-	if err := o.image_(ctx, u, host, &spec); err != nil {
-		return err
+	if p.spec.Image == "" {
+		if p.spec.Image, err = ensureImage(ctx, u, host, p.image); err != nil {
+			return err
+		}
 	}
-	return runSession(ctx, u, host, spec)
+	return runSession(ctx, u, host, p.spec)
 }
 
 // checkUser refuses root: podman would be rootful, and what holds is another
@@ -204,6 +210,3 @@ func startError(err error, interrupted bool) error {
 	}
 	return &exitError{code: exitPodman, err: err}
 }
-
-// harnessName is the harness that a run without a command starts.
-func (o runOptions) harnessName() string { return strings.ToLower(o.harness) }

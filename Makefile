@@ -1,0 +1,49 @@
+# aisb: `make run` sets up what is needed and shows the main job; `make test`
+# sets up what is needed and passes every test. `make help` lists the rest.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+BUILD    = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.release=$(VERSION)'
+FUZZTIME ?= 10s
+
+.PHONY: help build run test check unit lint fuzz spike e2e bench lab clean
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+build: ## the binary: ./aisb
+	$(BUILD) -o aisb ./cmd/aisb
+
+run: build ## the main job: image, a sandbox that reaches one host and is refused another
+	tests/main-job
+
+test: lint unit e2e ## every test that this machine can run; says what it leaves out
+
+unit: build ## tests without containers, with the race detector
+	$(GO) test -race ./...
+	$(GO) test -run '^$$' -bench . -benchtime 1x ./gate/... ./netpolicy/... ./sandbox/environ/... >/dev/null
+
+lint: ## gofmt, vet, staticcheck, shellcheck
+	tests/lint
+
+fuzz: ## every fuzz target for FUZZTIME (10s)
+	tests/fuzz $(FUZZTIME)
+
+e2e: ## real podman, pasta and nftables, on this host or in the lab
+	tests/e2e/run
+
+spike: ## the experiments that the design rests on, printed
+	tests/spike/run
+
+bench: ## ratios against other proxies
+	tests/bench/run
+
+lab: ## make the lab: a disposable Debian 13 with rootless podman
+	tests/lab/lab make
+
+clean: ## remove what was built here; the lab's cache stays
+	rm -rf aisb dist

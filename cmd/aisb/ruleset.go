@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aisb-dev/aisb/sandbox"
+)
+
+func newRulesetCmd(u *ui) *cobra.Command {
+	var gate, canary string
+	cmd := &cobra.Command{
+		Use:   "ruleset",
+		Short: "print the fence that a sandbox puts up, as nft(8) text",
+		Long: `ruleset prints the nftables ruleset that the entrypoint installs in the
+sandbox's network namespace, reads back and tries before the harness starts.
+The gate's port differs from run to run.`,
+		Example: `  aisb ruleset
+  aisb ruleset --gate 169.254.1.3:3128 | sudo nft -c -f -`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			var at [2]netip.AddrPort
+			for i, text := range []string{gate, canary} {
+				var err error
+				if at[i], err = netip.ParseAddrPort(text); err != nil {
+					return usageError("aisb ruleset", fmt.Errorf("%q is not ADDRESS:PORT", text))
+				}
+			}
+			text, err := sandbox.RulesetText(at[0], at[1])
+			if err != nil {
+				return usageError("aisb ruleset", err)
+			}
+			fmt.Fprint(u.Out, text)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&gate, "gate", sandbox.HostLoopback.String()+":3128", "the gate's `ADDRESS:PORT`, as seen from inside")
+	cmd.Flags().StringVar(&canary, "canary", sandbox.HostLoopback.String()+":3129", "the canary's `ADDRESS:PORT`")
+	return cmd
+}

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/mattn/go-shellwords"
+
+	"github.com/aisb-dev/aisb/gate/policy"
+	"github.com/aisb-dev/aisb/gate/proc"
+	"github.com/aisb-dev/aisb/image"
+	"github.com/aisb-dev/aisb/sandbox"
+	"github.com/aisb-dev/aisb/sandbox/environ"
+	"github.com/aisb-dev/aisb/sandbox/mounts"
+	"github.com/aisb-dev/aisb/sandbox/podman"
+)
+
+// The user inside, and the home volume that is used unless another is named.
+const (
+	agentUser   = "agent"
+	agentHome   = "/home/agent"
+	defaultHome = "aisb-home"
+)
+
+// prepared is a run whose flags made sense. Nothing was started or changed yet.
+type prepared struct {
+	spec     sandbox.Spec
+	plan     *mounts.Plan // to be closed when the run has ended
+	image    image.Spec   // what to build when no image is named
+	envNames []string
+	warnings []string
+	notes    []string
+}
+
+// prepare turns flags into a Spec. What is wrong with them is found here,
+// before anything is started.
+func (o runOptions) prepare() (*prepared, error) {
+	p := &prepared{}
+	p.spec = sandbox.Spec{
+		Image:  o.image,
+		Net:    sandbox.NetMode(o.net),
+		Limits: podman.Limits{Pids: o.pids, Memory: o.memory, CPUs: o.cpus, Shm: o.shm},
+
+		TmpfsSize: o.tmpfsSize, AllowUserNS: o.allowUserNS,
+		AllowUnenforced: o.unenforced, KeepRoot: o.keepRoot,
+	}
+	for _, step := range []func(*prepared) error{
+		o.network, o.hatches, o.command, o.directory, o.environment,
+	} {
+		if err := step(p); err != nil {
+			if p.plan != nil {
+				p.plan.Close()
+			}
+			return nil, err
+		}
+	}
+	p.spec.Rows, p.spec.Cols, p.spec.TTY = terminalSize()
+	return p, nil
+}
+
+// network reads the rules. An empty allowlist is an error: it is never
+// everything, and a sandbox that reaches nothing should be meant.
+func (o runOptions) network(p *prepared) error {
+	switch p.spec.Net {
+	case sandbox.NetAllow:
+	case sandbox.NetNone, sandbox.NetFull:
+		if len(o.allow)+len(o.allowFile)+len(o.deny) > 0 {
+			return usageError("aisb run", fmt.Errorf("--allow, --allow-file and --deny need --net allow, not --net %s", o.net))
+		}
+		if p.spec.Net == sandbox.NetFull {
+			p.warnings = append(p.warnings, "--net full: no fence and no gate, the sandbox can send anything anywhere")
+		}
+		return nil
+	default:
+		return usageError("aisb run", fmt.Errorf("--net %q is none of allow, none, full", o.net))
+	}
+	allow, err := ruleLines(o.allow, "--allow", o.allowFile)
+	if err != nil {
+		return err
+	}
+	deny, err := ruleLines(o.deny, "--deny", nil)
+	if err != nil {
+		return err
+	}
+	parsed, warnings, err := policy.Parse(allow, deny, policy.Options{AllowAllNames: o.allowAll})
+	if err != nil {
+		return ruleError(err)
+	}
+	if parsed.Len() == 0 {
+		return &exitError{
+			code: exitUsage,
+			err:  errors.New("the allowlist is empty: the sandbox could reach nothing"),
+			hint: "allow what it needs: --allow HOST, or --allow-file FILE\n" +
+				"or run it without any network: --net none\n" +
+				"or without a fence, if you must: --net full",
+		}
+	}
+	for _, w := range warnings {
+		p.warnings = append(p.warnings, w.String())
+	}
+	p.spec.Gate = proc.Config{Allow: allow, Deny: deny, AllowAllNames: o.allowAll, Resolver: o.resolver}
+	return nil
+}
+
+// hatches are the ways to run with less than aisb promises.
+func (o runOptions) hatches(p *prepared) error {
+	warn := func(format string, args ...any) { p.warnings = append(p.warnings, fmt.Sprintf(format, args...)) }
+	if o.unenforced {
+		warn("--allow-unenforced: the sandbox starts even if its fence doesn't hold")
+	}
+	if o.keepRoot {
+		warn("--insecure-keep-root: the command runs as root of the container, with its capabilities")
+	}
+	extra := os.Getenv("AISB_EXTRA_ARGS")
+	if extra == "" {
+		return nil
+	}
+	args, err := shellwords.Parse(extra)
+	if err != nil {
+		return &exitError{code: exitUsage, err: fmt.Errorf("AISB_EXTRA_ARGS %q: %w", extra, err),
+			hint: "it is split like a shell's command line: see that its quotes are closed"}
+	}
+	warn("AISB_EXTRA_ARGS: podman gets %q, which aisb doesn't check", args)
+	p.spec.ExtraArgs = args
+	return nil
+}
+
+// command is what to run, and the image that has it.
+func (o runOptions) command(p *prepared) error {
+	h, err := image.FindHarness(o.harness)
+	if err != nil {
+		return usageError("aisb run", fmt.Errorf("--harness %q is none of %s", o.harness, strings.Join(image.HarnessNames(), ", ")))
+	}
+	base := o.base
+	if base == "" {
+		base = image.DefaultBase
+	}
+	p.image = image.Spec{Base: base, Harness: h}
+	p.spec.Argv = o.argv
+	if len(o.argv) == 0 {
+		p.spec.Argv = h.Command
+		if len(h.Unprompted) > 0 {
+			p.spec.Argv = h.Unprompted // aisb is the sandbox
+		}
+	}
+	if p.spec.Argv[0] == "" {
+		return usageError("aisb run", errors.New("the command is an empty string"))
+	}
+	p.spec.HomeVolume = o.home
+	switch {
+	case o.ephemeralHome && o.home != "":
+		return usageError("aisb run", errors.New("--home and --ephemeral-home exclude each other"))
+	case o.ephemeralHome:
+	case o.home == "":
+		p.spec.HomeVolume = defaultHome
+		if v := os.Getenv("AISB_HOME_VOLUME"); v != "" {
+			p.spec.HomeVolume = v
+		}
+	}
+	if v := p.spec.HomeVolume; strings.ContainsAny(v, "/:,\"") {
+		return usageError("aisb run", fmt.Errorf("the home volume %q is a name, not a path", v))
+	}
+	return nil
+}
+
+// directory plans the mounts.
+func (o runOptions) directory(p *prepared) error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return &exitError{code: exitUsage, err: fmt.Errorf("find the current directory: %w", err)}
+	}
+	p.spec.Name = sandbox.RunName(dir)
+	p.plan, err = mounts.Make(mounts.HostFrom(os.Getenv, os.Getuid()), mounts.Options{
+		Dir: dir, Sub: o.sub, ReadOnly: o.projectRO, Extra: o.mount,
+		AllowDir: o.unsafeDir, AllowSockets: o.allowSockets, NoGit: o.noGitDir,
+	})
+	var refusal *mounts.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		return &exitError{code: exitUsage, err: errors.New(refusal.Reason), hint: refusal.Hint}
+	case err != nil:
+		return &exitError{code: exitUsage, err: err}
+	}
+	p.warnings = append(p.warnings, p.plan.Warnings...)
+	p.notes = p.plan.Notes
+	p.spec.Mounts = p.plan.Mounts
+	p.spec.Nested = p.plan.Nested
+	p.spec.Workdir = p.plan.Workdir
+	p.spec.Argv = slices.Concat(p.plan.Prelude, p.spec.Argv)
+	return nil
+}
+
+// environment collects the variables of the command: the user's win over the
+// harness's, those over the base.
+func (o runOptions) environment(p *prepared) error {
+	fail := func(err error) error {
+		var e *environ.Error
+		if errors.As(err, &e) {
+			return &exitError{code: exitUsage, err: err, hint: e.Hint}
+		}
+		return &exitError{code: exitUsage, err: err}
+	}
+	var files []environ.Var
+	for _, name := range o.envFile {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return &exitError{code: exitUsage, err: fmt.Errorf("read --env-file: %w", err),
+				hint: "name a file that you can read, with one NAME=VALUE a line"}
+		}
+		vars, err := environ.ParseFile(name, data, os.LookupEnv)
+		if err != nil {
+			return fail(err)
+		}
+		files = append(files, vars...)
+	}
+	flags, err := environ.Parse(o.env, os.LookupEnv)
+	if err != nil {
+		return fail(err)
+	}
+	var harness []environ.Var
+	for name, value := range p.image.Harness.Env {
+		harness = append(harness, environ.Var{Name: name, Value: []byte(value)})
+	}
+	git, err := environ.Parse(p.plan.Env, os.LookupEnv)
+	if err != nil {
+		return fail(err)
+	}
+	p.spec.Env = slices.Concat(environ.Base(os.LookupEnv, agentHome, agentUser),
+		harness, git, environ.GitConfig(p.plan.GitConfig), files, flags)
+	if _, p.envNames, err = environ.Merge(p.spec.Env); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// ruleLines are the rules of a flag and of files, with where each came from.
+func ruleLines(rules []string, flag string, files []string) ([]policy.Line, error) {
+	var lines []policy.Line
+	for _, r := range rules {
+		lines = append(lines, policy.Line{Text: r, Origin: flag})
+	}
+	for _, name := range files {
+		more, err := policy.ReadFile(name)
+		if err != nil {
+			return nil, &exitError{code: exitUsage, err: fmt.Errorf("read rules: %w", err),
+				hint: "name a file that you can read, with one rule a line"}
+		}
+		lines = append(lines, more...)
+	}
+	return lines, nil
+}
+
+// ruleError shows what is wrong with the first rule, and how many more are.
+func ruleError(err error) error {
+	var first *policy.RuleError
+	if !errors.As(err, &first) {
+		return &exitError{code: exitUsage, err: err}
+	}
+	return &exitError{code: exitUsage, err: err, hint: first.Suggestion}
+}

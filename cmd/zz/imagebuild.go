@@ -1,0 +1,293 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/aisb-dev/aisb/image"
+	"github.com/aisb-dev/aisb/sandbox/podman"
+)
+
+// builder runs podman for images.
+type builder struct {
+	u       *ui
+	podman  podman.Podman
+	records image.Records
+	o       imageOptions
+}
+
+// newBuilder finds podman and the state directory.
+func newBuilder(u *ui, o imageOptions) (*builder, error) {
+	if err := checkUser(os.Getuid()); err != nil {
+		return nil, err
+	}
+	host, err := openHost()
+	if err != nil {
+		return nil, err
+	}
+	return &builder{u: u, podman: host.Podman, records: recordsIn(host.Paths.State), o: o}, nil
+}
+
+// ready returns the tag of the image for s and builds it if aisb has never
+// done so. It asks podman nothing when it has: whether the image is still there
+// shows when podman runs it.
+func (b *builder) ready(ctx context.Context, s image.Spec) (string, error) {
+	known, ok, err := b.records.Find(s)
+	if err != nil {
+		return "", err
+	}
+	if ok {
+		return known.Tag(), nil
+	}
+	b.u.notef("there is no image for the harness %s on %s yet: building it, once", s.Harness.Name, s.Base)
+	return b.build(ctx, s)
+}
+
+// build is the list of steps from a Spec to an image that starts at once.
+func (b *builder) build(ctx context.Context, s image.Spec) (string, error) {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	p := newProgress(b.u)
+	defer p.end()
+	begin := time.Now()
+	var err error
+	if s.BaseID, err = b.base(ctx, s.Base, p); err != nil {
+		return "", b.interrupted(ctx, err)
+	}
+	if err := b.layers(ctx, s, p); err != nil {
+		return "", b.interrupted(ctx, err)
+	}
+	p.step("prepare the layers for your user")
+	if _, err := b.output(ctx, image.WarmArgs(s.Tag())); err != nil {
+		return "", b.interrupted(ctx, fmt.Errorf("try the image: %w", err))
+	}
+	p.end()
+	if err := b.records.Save(s, time.Now()); err != nil {
+		return "", err
+	}
+	b.u.notef("built %s in %s", s.Tag(), time.Since(begin).Round(time.Second))
+	return s.Tag(), nil
+}
+
+// base gets the base image and returns its ID.
+func (b *builder) base(ctx context.Context, ref string, p *progress) (string, error) {
+	if !b.o.pull {
+		if id, err := b.id(ctx, ref); err == nil {
+			return id, nil
+		}
+	}
+	p.step("get the base image " + ref)
+	if _, err := b.output(ctx, image.PullArgs(ref, b.o.pull)); err != nil {
+		return "", &exitError{code: exitPodman, err: fmt.Errorf("get the base image %q: %w", ref, err),
+			hint: "name an image that podman can pull or already has, with --base-image or AISB_BASE_IMAGE"}
+	}
+	return b.id(ctx, ref)
+}
+
+// id asks podman for the ID of a local image.
+func (b *builder) id(ctx context.Context, ref string) (string, error) {
+	out, err := b.output(ctx, image.IDArgs(ref))
+	if err != nil {
+		return "", fmt.Errorf("find the image %q: %w", ref, err)
+	}
+	return image.ParseID(out)
+}
+
+// layers runs the build, shows its steps, and the end of its output when it
+// fails.
+func (b *builder) layers(ctx context.Context, s image.Spec, p *progress) error {
+	dir, err := os.MkdirTemp("", "aisb-build-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := s.WriteContext(dir); err != nil {
+		return err
+	}
+	cmd := b.command(ctx, s.BuildArgs(dir, image.BuildOptions{Network: b.o.network, Fresh: b.o.fresh}))
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	cmd.Stdout, cmd.Stderr = w, w // one pipe keeps their order
+	if err := cmd.Start(); err != nil {
+		w.Close()
+		return &exitError{code: exitPodman, err: fmt.Errorf("build the image: %w", err)}
+	}
+	w.Close()
+	tail := &tail{max: 40}
+	var log io.Writer = tail
+	if b.o.verbose {
+		log = io.MultiWriter(tail, &escaped{b.u.Err})
+	}
+	readErr := s.Steps(r, log, func(st image.Step) {
+		p.step(fmt.Sprintf("step %d of %d: %s", st.N, st.Of, st.Title))
+	})
+	err = errors.Join(cmd.Wait(), readErr)
+	if err == nil {
+		return nil
+	}
+	p.end()
+	if !b.o.verbose && ctx.Err() == nil {
+		for _, line := range tail.lines {
+			b.u.line("podman: ", line)
+		}
+	}
+	hint := podman.Hint(strings.Join(tail.lines, "\n"))
+	if hint == "" {
+		hint = "the lines above are podman's last; --verbose shows all of them"
+	}
+	return &exitError{code: exitPodman, err: fmt.Errorf("build the image: %w", err), hint: hint}
+}
+
+// command prepares a call that ends on a signal like podman's own user would
+// end it: TERM lets it remove the containers of the build.
+func (b *builder) command(ctx context.Context, args []string) *exec.Cmd {
+	cmd := b.podman.Command(ctx, args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	return cmd
+}
+
+// output runs podman and returns its standard output; its errors hold the last
+// line of what it said.
+func (b *builder) output(ctx context.Context, args []string) ([]byte, error) {
+	cmd := b.command(ctx, args)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		lines := strings.Split(strings.TrimSpace(errs.String()), "\n")
+		return nil, &exitError{code: exitPodman, err: fmt.Errorf("podman: %s (%w)", lines[len(lines)-1], err),
+			hint: podman.Hint(errs.String())}
+	}
+	return out.Bytes(), nil
+}
+
+// interrupted gives the error of a call that a signal ended the usual status.
+func (b *builder) interrupted(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return &exitError{code: 128 + int(syscall.SIGINT), err: errors.New("interrupted before the image was built")}
+}
+
+func (b *builder) list(ctx context.Context) ([]image.Listed, error) {
+	out, err := b.output(ctx, image.ListArgs())
+	if err != nil {
+		return nil, err
+	}
+	return image.ParseList(out)
+}
+
+// prune removes the images whose record is missing or older than before.
+func (b *builder) prune(ctx context.Context, all bool, before time.Time) error {
+	list, err := b.list(ctx)
+	if err != nil {
+		return err
+	}
+	records, err := b.records.All()
+	if err != nil {
+		return err
+	}
+	keep := map[string]bool{}
+	for _, r := range records {
+		if !all && r.Used.After(before) {
+			keep[r.Tag] = true
+			continue
+		}
+		if err := b.records.Forget(r.Key); err != nil {
+			return err
+		}
+	}
+	for _, i := range list {
+		if keep[i.Ref] {
+			continue
+		}
+		if _, err := b.output(ctx, image.RemoveArgs(i.Ref)); err != nil {
+			// In use, most likely: podman says by what.
+			b.u.warnf("kept %s: %v", i.Ref, err)
+			continue
+		}
+		fmt.Fprintln(b.u.Out, i.Ref)
+	}
+	_, err = b.output(ctx, image.PruneArgs())
+	return err
+}
+
+// progress shows which step a build is at: on a terminal in one line that
+// changes, otherwise in a line for each step.
+type progress struct {
+	u    *ui
+	tty  bool
+	busy bool
+	t    time.Time
+}
+
+func newProgress(u *ui) *progress {
+	f, ok := u.Err.(*os.File)
+	return &progress{u: u, tty: ok && term.IsTerminal(int(f.Fd())), t: time.Now()}
+}
+
+func (p *progress) step(text string) {
+	if !p.tty {
+		p.u.notef("image: %s", text)
+		return
+	}
+	p.busy = true
+	// Erase to the end of the line (ECMA-48, EL).
+	fmt.Fprintf(p.u.Err, "\raisb: image: %s (%s)\x1b[K", printable(text), time.Since(p.t).Round(time.Second))
+}
+
+// end leaves the terminal's line empty. It may be called again.
+func (p *progress) end() {
+	if p.busy {
+		fmt.Fprint(p.u.Err, "\r\x1b[K")
+		p.busy = false
+	}
+}
+
+// tail keeps the last lines of what is written, a part of a line included.
+type tail struct {
+	max   int
+	lines []string
+	open  bool // the last line has no newline yet
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	for part := range strings.SplitAfterSeq(string(p), "\n") {
+		if part == "" {
+			continue
+		}
+		text := strings.TrimRight(part, "\r\n")
+		if t.open {
+			t.lines[len(t.lines)-1] += text
+		} else {
+			t.lines = append(t.lines, text)
+		}
+		t.open = !strings.HasSuffix(part, "\n")
+	}
+	if extra := len(t.lines) - t.max; extra > 0 {
+		t.lines = t.lines[extra:]
+	}
+	return len(p), nil
+}
+
+// escaped passes lines of a child on without what would drive the terminal.
+type escaped struct{ w io.Writer }
+
+func (e *escaped) Write(p []byte) (int, error) {
+	_, err := fmt.Fprintln(e.w, printable(strings.TrimRight(string(p), "\r\n")))
+	return len(p), err
+}
