@@ -1,0 +1,356 @@
+package entry
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/aisb-dev/aisb/gate/fdmsg"
+	"github.com/aisb-dev/aisb/netpolicy"
+	"github.com/aisb-dev/aisb/sandbox/handshake"
+)
+
+// box is a container of the tests, with a network that leads to a fake gate in
+// a namespace outside.
+type box struct {
+	t       *testing.T
+	layout  layout
+	conn    *fdmsg.Conn
+	cmd     *exec.Cmd
+	stderr  bytes.Buffer
+	outside *outside
+	write   *os.File // the layout goes in here
+}
+
+// missing skips a test that lacks something, or fails it where
+// AISB_TEST_REQUIRE names that as given.
+func missing(t *testing.T, what, why string) {
+	t.Helper()
+	if slices.Contains(strings.Split(os.Getenv("AISB_TEST_REQUIRE"), ","), what) {
+		t.Fatalf("%s is required and missing: %s", what, why)
+	}
+	t.Skipf("%s is missing: %s", what, why)
+}
+
+// exe is a static build of this test binary, in a directory that other users
+// can reach: made once, by TestMain's first caller.
+var exe = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(os.TempDir(), fmt.Sprintf("aisb-entry-test-%d", os.Getpid()))
+	if withCgo {
+		cmd := exec.Command("go", "test", "-c", "-o", path, ".")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("build without cgo: %w: %s", err, out)
+		}
+		return path, nil
+	}
+	text, err := os.ReadFile("/proc/self/exe")
+	if err == nil {
+		err = os.WriteFile(path, text, 0o755)
+	}
+	return path, err
+})
+
+// publicDir is a directory that other users can reach.
+func publicDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// newBox makes namespaces and network. Nothing runs in it yet.
+func newBox(t *testing.T, l layout) *box {
+	t.Helper()
+	if os.Getuid() != 0 {
+		missing(t, "root", "the container needs a second user id and a network outside")
+	}
+	if l.Caps == nil {
+		l.Caps = podmanCaps
+	}
+	if l.Project == "" {
+		l.Project = publicDir(t)
+		if err := os.Chown(l.Project, 101000, 101000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conn, peer, err := fdmsg.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	path, err := exe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Exe = path
+	b := &box{t: t, layout: l, conn: conn, write: w}
+	b.cmd = exec.Command(path)
+	b.cmd.Args = []string{containerName}
+	b.cmd.ExtraFiles = []*os.File{peer, r}
+	b.cmd.Stderr = &b.stderr
+	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 100000, Size: 2000}}
+	b.cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID | syscall.CLONE_NEWNS |
+			syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
+		UidMappings: ids, GidMappings: ids, GidMappingsEnableSetgroups: true,
+		Credential: &syscall.Credential{Uid: 0, Gid: 0},
+	}
+	if err := b.cmd.Start(); err != nil {
+		missing(t, "userns", err.Error())
+	}
+	t.Cleanup(func() {
+		w.Close()
+		conn.Close()
+		b.cmd.Process.Kill()
+		b.cmd.Wait()
+	})
+	b.outside = newOutside(t, b.cmd.Process.Pid)
+	return b
+}
+
+// config is what aisb would send for a command.
+func (b *box) config(argv ...string) handshake.Config {
+	public := netip.MustParseAddr("203.0.113.1")
+	return handshake.Config{
+		Version: handshake.Version, Run: "aisb-test",
+		Argv: argv, Dir: "/project", UID: 1000, GID: 1000,
+		Env:    [][]byte{[]byte("PATH=/bin"), []byte("ODD=a\nb=\"c\xff")},
+		Mounts: b.layout.mounts(b.t),
+		Fence: &handshake.Fence{
+			Policy: netpolicy.Spec{
+				Gates: []netip.AddrPort{b.outside.gate},
+				Probes: []netpolicy.Probe{
+					{Name: "tcp", Proto: netpolicy.TCP, To: netip.AddrPortFrom(public, 443)},
+					{Name: "tcp6", Proto: netpolicy.TCP, To: netip.MustParseAddrPort("[2001:db8::1]:443")},
+					{Name: "dns", Proto: netpolicy.UDP, To: netip.AddrPortFrom(public, 53)},
+					{Name: "canary", Proto: netpolicy.TCP, To: b.outside.canary},
+				},
+			},
+			Proof: handshake.Proof{Gate: b.outside.gate.String(), Key: b.outside.key},
+		},
+	}
+}
+
+// begin lets the container's first process become the entrypoint, which says
+// hello, and sends it the configuration.
+func (b *box) begin(cfg handshake.Config) {
+	b.t.Helper()
+	if err := json.NewEncoder(b.write).Encode(b.layout); err != nil {
+		b.t.Fatal(err)
+	}
+	b.write.Close()
+	b.conn.SetDeadline(time.Now().Add(20 * time.Second))
+	var hello handshake.Stage
+	if _, err := b.conn.Recv(&hello); err != nil || hello.Stage != handshake.Hello {
+		b.conn.Close()
+		b.cmd.Wait()
+		b.t.Fatalf("got %+v, %v instead of hello\n%s", hello, err, &b.stderr)
+	}
+	if err := b.conn.Send(cfg); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// outcome is how a start went.
+type outcome struct {
+	stages []handshake.Stage
+	files  []*os.File
+}
+
+// stages receives until the entrypoint has no more to say.
+func (b *box) stages() outcome {
+	b.t.Helper()
+	var o outcome
+	for {
+		var s handshake.Stage
+		m, err := b.conn.Recv(&s)
+		if errors.Is(err, io.EOF) {
+			return o
+		}
+		if err != nil {
+			b.t.Fatalf("receive stage: %v\n%s", err, &b.stderr)
+		}
+		o.stages = append(o.stages, s)
+		o.files = append(o.files, m.Files...)
+		b.t.Cleanup(m.Close)
+	}
+}
+
+// last is the stage that ended the start, or Start.
+func (o outcome) last() handshake.Stage {
+	if len(o.stages) == 0 {
+		return handshake.Stage{}
+	}
+	return o.stages[len(o.stages)-1]
+}
+
+// wait returns the status of the container.
+func (b *box) wait() int {
+	b.t.Helper()
+	timer := time.AfterFunc(30*time.Second, func() { b.cmd.Process.Kill() })
+	defer timer.Stop()
+	b.cmd.Wait()
+	return b.cmd.ProcessState.ExitCode()
+}
+
+// outside is the network outside of a box: the gate's side.
+type outside struct {
+	gate, canary netip.AddrPort
+	key          []byte
+
+	mu     sync.Mutex
+	lie    string // how the gate misbehaves
+	leaked int    // connections at the canary
+}
+
+func (o *outside) set(lie string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lie = lie
+}
+
+// newOutside makes a network namespace, connected to that of process pid by a
+// pair of interfaces, with default routes of both families through it.
+func newOutside(t *testing.T, pid int) *outside {
+	t.Helper()
+	o := &outside{key: []byte("0123456789abcdef0123456789abcdef")}
+	done, ready := make(chan struct{}), make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with its namespace
+		gate, canary, err := connect(pid)
+		if err == nil {
+			o.gate, o.canary = gate.Addr().(*net.TCPAddr).AddrPort(), canary.Addr().(*net.TCPAddr).AddrPort()
+			go o.serve(gate)
+			go o.watch(canary)
+		}
+		ready <- err
+		<-done
+		if err == nil {
+			gate.Close()
+			canary.Close()
+		}
+	}()
+	if err := <-ready; err != nil {
+		close(done)
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { close(done) })
+	return o
+}
+
+func connect(pid int) (gate, canary net.Listener, err error) {
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		return nil, nil, err
+	}
+	in := fmt.Sprintf("nsenter --net=/proc/%d/ns/net ip ", pid)
+	for _, line := range []string{
+		"ip link set lo up",
+		fmt.Sprintf("ip link add outer type veth peer name inner netns %d", pid),
+		"ip addr add 169.254.1.3/24 dev outer", "ip addr add fd77::1/64 dev outer nodad", "ip link set outer up",
+		in + "addr add 169.254.1.9/24 dev inner", in + "addr add fd77::9/64 dev inner nodad", in + "link set inner up",
+		in + "route add default via 169.254.1.3", in + "-6 route add default via fd77::1",
+	} {
+		words := strings.Fields(line)
+		if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w: %s", line, err, out)
+		}
+	}
+	if gate, err = net.Listen("tcp4", "169.254.1.3:0"); err == nil {
+		canary, err = net.Listen("tcp4", "169.254.1.3:0")
+	}
+	return gate, canary, err
+}
+
+// serve answers the reserved names as a gate does, or as lie says.
+func (o *outside) serve(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go o.answer(c)
+	}
+}
+
+func (o *outside) answer(c net.Conn) {
+	defer c.Close()
+	req, err := http.ReadRequest(bufio.NewReader(c))
+	if err != nil {
+		return
+	}
+	o.mu.Lock()
+	lie := o.lie
+	o.mu.Unlock()
+	key := o.key
+	if lie == "wrong key" {
+		key = []byte("another key of another session")
+	}
+	random, isProof := strings.CutSuffix(req.Host, proofDomain)
+	switch {
+	case lie == "silent":
+		return
+	case lie == "not http":
+		fmt.Fprint(c, "220 hello\r\n\r\n")
+	case lie == "lets through" && isProof:
+		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nX-Aisb-Proof: %s\r\n\r\n", mac(key, random))
+	case isProof:
+		fmt.Fprintf(c, "HTTP/1.1 403 Blocked by aisb: reserved-name\r\nx-aisb-proof: %s\r\n\r\nno", mac(key, random))
+	case req.URL.Path == healthPath && lie != "sick":
+		fmt.Fprintf(c, "HTTP/1.1 204 No Content\r\nX-Aisb-Proof: %s\r\n\r\n", mac(key, req.Header.Get("X-Aisb-Nonce")))
+	default:
+		fmt.Fprint(c, "HTTP/1.1 502 Bad Gateway\r\n\r\n")
+	}
+}
+
+func (o *outside) watch(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		c.Close()
+		o.mu.Lock()
+		o.leaked++
+		o.mu.Unlock()
+	}
+}
+
+// addPort is the address with another port.
+func addPort(a netip.AddrPort, n uint16) netip.AddrPort {
+	return netip.AddrPortFrom(a.Addr(), a.Port()+n)
+}
+
+// unroute takes the interface away again: the network of --net none.
+func (o *outside) unroute(t *testing.T, pid int) {
+	t.Helper()
+	cmd := exec.Command("nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", pid), "ip", "link", "del", "inner")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}

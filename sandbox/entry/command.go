@@ -1,0 +1,123 @@
+package entry
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/aisb-dev/aisb/sandbox/handshake"
+)
+
+// command is what the sandbox is for.
+type command struct {
+	files []*os.File // its standard input, output and error
+	env   []string
+	path  string
+}
+
+// find looks the command up, as its user, so that what can be known to fail is
+// told while aisb still listens.
+func (e *entry) find() *failure {
+	for _, kv := range e.cfg.Env {
+		e.command.env = append(e.command.env, string(kv))
+	}
+	if err := os.Chdir(e.cfg.Dir); err != nil {
+		return &failure{handshake.Start, handshake.ExitNoExec,
+			fmt.Errorf("working directory %q: %w", e.cfg.Dir, err.(*os.PathError).Err), "choose a directory that exists in the sandbox"}
+	}
+	found, err := lookPath(e.cfg.Argv[0], e.command.env)
+	e.command.path = found
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return &failure{handshake.Start, handshake.ExitNoCmd, err,
+			"the command must exist in the image or in a mounted directory; check its spelling and PATH"}
+	case err != nil:
+		return &failure{handshake.Start, handshake.ExitNoExec, err, "make it executable, or name its interpreter as the command"}
+	}
+	return nil
+}
+
+// lookPath finds a command as execvp(3) does: a name with a slash is a path,
+// another is looked for in PATH of env. The error wraps os.ErrNotExist when
+// there is no such file, and another error when there is one that can't run.
+func lookPath(name string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		if err := executable(name); err != nil {
+			return "", fmt.Errorf("command %q: %w", name, err)
+		}
+		return name, nil
+	}
+	search := ""
+	for _, kv := range env {
+		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
+			search = v
+		}
+	}
+	result := error(os.ErrNotExist)
+	for _, dir := range strings.Split(search, ":") {
+		if !path.IsAbs(dir) {
+			// An empty or relative entry would mean the project, where the
+			// agent writes.
+			continue
+		}
+		file := path.Join(dir, name)
+		err := executable(file)
+		if err == nil {
+			return file, nil
+		}
+		if !errors.Is(err, os.ErrNotExist) {
+			result = err
+		}
+	}
+	return "", fmt.Errorf("command %q: %w", name, result)
+}
+
+func executable(file string) error {
+	info, err := os.Stat(file)
+	if err != nil {
+		if errors.Is(err, unix.ENOTDIR) {
+			return os.ErrNotExist
+		}
+		return errors.Unwrap(err)
+	}
+	if info.IsDir() {
+		return errors.New("is a directory")
+	}
+	return unix.Faccessat(unix.AT_FDCWD, file, unix.X_OK, unix.AT_EACCESS)
+}
+
+// start tells aisb, shuts the sending side for good, and starts the command. An
+// error of exec after that is the command's own (a broken interpreter, say).
+func (e *entry) start() *failure {
+	if f := e.tell(handshake.Stage{Stage: handshake.Start}); f != nil {
+		return f
+	}
+	e.shut = true
+	if err := e.conn.CloseWrite(); err != nil {
+		return &failure{handshake.Start, killed, err, ""}
+	}
+	files := make([]uintptr, 0, 3)
+	for _, f := range e.command.files {
+		files = append(files, f.Fd())
+	}
+	err := e.signals.fork(!e.cfg.TTY, func() (int, error) {
+		return syscall.ForkExec(e.command.path, e.cfg.Argv, &syscall.ProcAttr{
+			Env: e.command.env, Files: files,
+			// A session of its own, and with a terminal its controlling process.
+			Sys: &syscall.SysProcAttr{Setsid: true, Setctty: e.cfg.TTY, Ctty: 0},
+		})
+	})
+	if err != nil {
+		fmt.Fprintf(e.command.files[2], "%s: error: run %q: %v\n", Name, e.command.path, err)
+		return &failure{handshake.Start, handshake.ExitNoExec, err, ""}
+	}
+	for _, f := range e.command.files {
+		f.Close() // a terminal is closed three times, which does no harm
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package entry
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/netip"
+	"path"
+	"slices"
+
+	"github.com/aisb-dev/aisb/sandbox/handshake"
+)
+
+// minKey is the least length of the proof's key in bytes.
+const minKey = 16
+
+// checkConfig refuses a configuration that leaves something open to a guess.
+func checkConfig(c handshake.Config) error {
+	switch {
+	case c.Version != handshake.Version:
+		return fmt.Errorf("version %d of the handshake, want %d", c.Version, handshake.Version)
+	case len(c.Argv) == 0 || c.Argv[0] == "":
+		return errors.New("no command")
+	case !path.IsAbs(c.Dir):
+		return fmt.Errorf("working directory %q is not absolute", c.Dir)
+	case c.InsecureKeepRoot && (c.UID != 0 || c.GID != 0):
+		return fmt.Errorf("uid %d and gid %d are not root's, which was to be kept", c.UID, c.GID)
+	case !c.InsecureKeepRoot && (c.UID <= 0 || c.GID <= 0):
+		return fmt.Errorf("uid %d or gid %d is root's", c.UID, c.GID)
+	}
+	for _, kv := range c.Env {
+		if name, _, ok := bytes.Cut(kv, []byte("=")); !ok || len(name) == 0 || bytes.IndexByte(kv, 0) >= 0 {
+			return fmt.Errorf("malformed environment variable %q", name)
+		}
+	}
+	for _, arg := range c.Argv {
+		if bytes.IndexByte([]byte(arg), 0) >= 0 {
+			return fmt.Errorf("argument %q holds a zero byte", arg)
+		}
+	}
+	if c.Fence == nil {
+		return nil
+	}
+	return checkFence(*c.Fence)
+}
+
+// checkFence refuses a fence that couldn't be proved.
+func checkFence(f handshake.Fence) error {
+	if len(f.Policy.Probes) == 0 {
+		return errors.New("a fence without probes can't be proved")
+	}
+	if len(f.Policy.Gates) == 0 {
+		return nil
+	}
+	gate, err := netip.ParseAddrPort(f.Proof.Gate)
+	switch {
+	case err != nil:
+		return fmt.Errorf("gate %q of the proof: %w", f.Proof.Gate, err)
+	case !slices.Contains(f.Policy.Gates, gate):
+		return fmt.Errorf("gate %q of the proof is not open", f.Proof.Gate)
+	case len(f.Proof.Key) < minKey:
+		return fmt.Errorf("key of the proof has %d bytes, want %d", len(f.Proof.Key), minKey)
+	}
+	return nil
+}

@@ -1,0 +1,355 @@
+package entry
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/aisb-dev/aisb/netpolicy"
+	"github.com/aisb-dev/aisb/sandbox/handshake"
+)
+
+// readReport takes the report off the command's output.
+func readReport(t *testing.T, from io.Reader) report {
+	t.Helper()
+	line, err := bufio.NewReader(from).ReadBytes('\n')
+	var r report
+	if err == nil {
+		err = json.Unmarshal(line, &r)
+	}
+	if err != nil {
+		t.Fatalf("report %q: %v", line, err)
+	}
+	return r
+}
+
+func names(o outcome) string {
+	var list []string
+	for _, s := range o.stages {
+		list = append(list, string(s.Stage))
+	}
+	return strings.Join(list, " ")
+}
+
+func TestCommandRunsWithNothing(t *testing.T) {
+	b := newBox(t, layout{})
+	cfg := b.config(harnessName, "report")
+	b.begin(cfg)
+	o := b.stages()
+	if names(o) != "fence proof drop stdio start" || o.last().Error != "" {
+		t.Fatalf("stages %q, last %+v\n%s", names(o), o.last(), &b.stderr)
+	}
+	if len(o.files) != 3 {
+		t.Fatalf("%d descriptors came, want 3", len(o.files))
+	}
+	o.files[0].Close()
+	r := readReport(t, o.files[1])
+	if status := b.wait(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+	for _, p := range o.stages[1].Probes {
+		want := map[string]string{"unlisted-name": "nonce", "control": "answered"}[p.Name]
+		if want == "" {
+			want = "refused"
+		}
+		if !p.OK || p.Saw != want {
+			t.Errorf("probe %+v, want %q", p, want)
+		}
+	}
+	if len(o.stages[1].Probes) != 6 {
+		t.Errorf("%d probes were reported, want 6", len(o.stages[1].Probes))
+	}
+	t.Logf("%+v", o.stages)
+
+	if r.UID != 1000 || r.GID != 1000 || r.Dir != "/project" || r.Session != r.PID || r.Group != r.PID {
+		t.Errorf("identity: %+v", r)
+	}
+	if !slices.EqualFunc(r.Env, cfg.Env, slices.Equal) {
+		t.Errorf("environment %q, want %q", r.Env, cfg.Env)
+	}
+	if got := strings.Join(r.Descriptors, " "); got != "0 1 2" {
+		t.Errorf("descriptors %q", got)
+	}
+	if len(r.Init) < 2 {
+		t.Errorf("pid 1 has %d threads, which tells nothing about all threads", len(r.Init))
+	}
+	for _, fields := range append(r.Init, r.Self) {
+		for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
+			if fields[set] != "0000000000000000" {
+				t.Errorf("%s of %s is %q", set, fields["Name"], fields[set])
+			}
+		}
+		if fields["NoNewPrivs"] != "1" || fields["Seccomp"] != "2" || fields["Groups"] != "" || fields["Uid"] != "1000 1000 1000 1000" {
+			t.Errorf("status: %v", fields)
+		}
+	}
+	if len(r.InitSecrets) > 0 {
+		t.Errorf("of pid 1 the command can open %q", r.InitSecrets)
+	}
+	if !strings.Contains(r.Direct, "refused") {
+		t.Errorf("direct connection: %s", r.Direct)
+	}
+	if b.outside.leaked > 0 {
+		t.Errorf("the canary saw %d connections", b.outside.leaked)
+	}
+	info, err := os.Stat(filepath.Join(b.layout.Project, "ran"))
+	if err != nil || info.Sys().(*syscall.Stat_t).Uid != 101000 {
+		t.Errorf("file in the project: %v %v", info, err)
+	}
+}
+
+func TestTerminal(t *testing.T) {
+	b := newBox(t, layout{})
+	cfg := b.config(harnessName, "report")
+	cfg.TTY, cfg.Rows, cfg.Cols = true, 33, 111
+	b.begin(cfg)
+	o := b.stages()
+	if len(o.files) != 1 {
+		t.Fatalf("%d descriptors came, want 1; last stage %+v", len(o.files), o.last())
+	}
+	r := readReport(t, o.files[0])
+	if r.Rows != 33 || r.Cols != 111 || !r.Controls || r.Session != r.PID {
+		t.Errorf("terminal: %+v", r)
+	}
+	b.wait()
+}
+
+func TestStatusOfTheCommand(t *testing.T) {
+	for _, c := range []struct {
+		argv   []string
+		dir    string
+		status int
+		error  string
+	}{
+		{argv: []string{harnessName, "exit", "77"}, status: 77},
+		{argv: []string{harnessPath, "exit", "0"}, status: 0},
+		{argv: []string{harnessName, "kill-self", "9"}, status: 137},
+		{argv: []string{"no-such"}, status: 127, error: `command "no-such": file does not exist`},
+		{argv: []string{"/data"}, status: 126, error: `command "/data": permission denied`},
+		{argv: []string{"/tmp"}, status: 126, error: `command "/tmp": is a directory`},
+		{argv: []string{harnessName, "exit", "0"}, dir: "/gone", status: 126, error: `working directory "/gone": no such file`},
+		{argv: []string{"/plain"}, status: 126},
+	} {
+		t.Run(strings.Join(c.argv, " "), func(t *testing.T) {
+			b := newBox(t, layout{})
+			cfg := b.config(c.argv...)
+			if c.dir != "" {
+				cfg.Dir = c.dir
+			}
+			b.begin(cfg)
+			o := b.stages()
+			if !strings.Contains(o.last().Error, c.error) || (c.error == "") != (o.last().Error == "") {
+				t.Errorf("last stage %+v, want error %q", o.last(), c.error)
+			}
+			if c.error != "" && (o.last().Status != c.status || o.last().Hint == "") {
+				t.Errorf("last stage %+v", o.last())
+			}
+			if c.argv[0] == "/plain" {
+				if said, _ := io.ReadAll(o.files[2]); !strings.Contains(string(said), `aisb-entry: error: run "/plain": exec format error`) {
+					t.Errorf("on stderr: %q", said)
+				}
+			}
+			if status := b.wait(); status != c.status {
+				t.Errorf("status %d, want %d", status, c.status)
+			}
+		})
+	}
+}
+
+func TestNothingStartsWhenSomethingIsOff(t *testing.T) {
+	without := func(c int) []int {
+		return slices.DeleteFunc(slices.Clone(podmanCaps), func(k int) bool { return k == c })
+	}
+	for name, c := range map[string]struct {
+		layout layout
+		change func(b *box, cfg *handshake.Config)
+		stage  handshake.StageName
+		status int
+		error  string
+	}{
+		"no NET_ADMIN":         {layout: layout{Caps: without(unix.CAP_NET_ADMIN)}, stage: "fence", status: 77, error: "operation not permitted"},
+		"no SETPCAP":           {layout: layout{Caps: without(unix.CAP_SETPCAP)}, stage: "proof", status: 78, error: "bounding set"},
+		"no SETUID":            {layout: layout{Caps: without(unix.CAP_SETUID)}, stage: "proof", status: 78, error: "setresuid"},
+		"foreign table before": {layout: layout{Rules: "table ip mine { }"}, stage: "fence", status: 78, error: `foreign table "mine"`},
+		"foreign table after":  {layout: layout{Spoil: "foreign table"}, stage: "fence", status: 78, error: `foreign table "foreign"`},
+		"dormant":              {layout: layout{Spoil: "dormant"}, stage: "fence", status: 78, error: "flags"},
+		"flushed":              {layout: layout{Spoil: "flushed"}, stage: "fence", status: 78, error: "0 tables"},
+		"accept all":           {layout: layout{Spoil: "accept all"}, stage: "fence", status: 78, error: "rules, want"},
+		"gate has another key": {change: func(b *box, _ *handshake.Config) { b.outside.set("wrong key") },
+			stage: "proof", status: 78, error: "not this run's gate"},
+		"gate lets all through": {change: func(b *box, _ *handshake.Config) { b.outside.set("lets through") },
+			stage: "proof", status: 78, error: "status 200, want 403"},
+		"gate is sick": {change: func(b *box, _ *handshake.Config) { b.outside.set("sick") },
+			stage: "proof", status: 78, error: "status 502, want 204"},
+		"gate says nothing": {change: func(b *box, _ *handshake.Config) { b.outside.set("silent") },
+			stage: "proof", status: 78, error: "answer ends early"},
+		"gate is another server": {change: func(b *box, _ *handshake.Config) { b.outside.set("not http") },
+			stage: "proof", status: 78, error: "not HTTP"},
+		"no gate": {change: func(b *box, cfg *handshake.Config) {
+			cfg.Fence.Policy.Gates[0] = addPort(b.outside.gate, 1)
+			cfg.Fence.Proof.Gate = cfg.Fence.Policy.Gates[0].String()
+		}, stage: "proof", status: 78, error: "connection refused"},
+		"swapped mount": {change: func(_ *box, cfg *handshake.Config) { cfg.Mounts[2].Ino++ },
+			stage: "fence", status: 78, error: `mount "/project" shows another`},
+		"missing mount": {change: func(_ *box, cfg *handshake.Config) {
+			cfg.Mounts = append(cfg.Mounts, handshake.Mount{Target: "/secrets"})
+		}, stage: "fence", status: 78, error: `mount "/secrets" is missing`},
+		"extra mount":    {layout: layout{Extra: []string{"/extra"}}, stage: "fence", status: 78, error: `mount "/extra" (tmpfs, "/") was not asked for`},
+		"hidden mount":   {layout: layout{Extra: []string{"/project"}}, stage: "fence", status: 78, error: `two mounts lie on "/project"`},
+		"writable mount": {layout: layout{Writable: true}, stage: "fence", status: 78, error: "is writable"},
+		"new privileges": {layout: layout{NoNNP: true}, stage: "fence", status: 78, error: "no_new_privs is 0"},
+		"uid not mapped": {change: func(_ *box, cfg *handshake.Config) { cfg.UID = 5000 }, stage: "fence", status: 78, error: "uid 5000 is not mapped"},
+		"root":           {change: func(_ *box, cfg *handshake.Config) { cfg.UID = 0 }, stage: "hello", status: 78, error: "is root's"},
+		"version":        {change: func(_ *box, cfg *handshake.Config) { cfg.Version++ }, stage: "hello", status: 78, error: "version 2 of the handshake"},
+		"no probes":      {change: func(_ *box, cfg *handshake.Config) { cfg.Fence.Policy.Probes = nil }, stage: "hello", status: 78, error: "without probes"},
+		"probe of the gate": {change: func(b *box, cfg *handshake.Config) { cfg.Fence.Policy.Probes[0].To = b.outside.gate },
+			stage: "hello", status: 78, error: "which is open"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBox(t, c.layout)
+			cfg := b.config(harnessName, "exit", "0")
+			if c.change != nil {
+				c.change(b, &cfg)
+			}
+			b.begin(cfg)
+			o := b.stages()
+			last := o.last()
+			if last.Stage != c.stage || last.Status != c.status || !strings.Contains(last.Error, c.error) || last.Hint == "" {
+				t.Errorf("last stage %+v, want %s %d %q and a hint", last, c.stage, c.status, c.error)
+			}
+			if status := b.wait(); status != c.status {
+				t.Errorf("status %d, want %d", status, c.status)
+			}
+			if _, err := os.Stat(filepath.Join(b.layout.Project, "ran")); !os.IsNotExist(err) {
+				t.Errorf("the command ran (%v)", err)
+			}
+			if len(o.files) > 0 {
+				t.Errorf("%d descriptors came", len(o.files))
+			}
+		})
+	}
+}
+
+func TestUnenforcedOnlyWhenAsked(t *testing.T) {
+	b := newBox(t, layout{Spoil: "dormant"})
+	cfg := b.config(harnessName, "report")
+	cfg.AllowUnenforced = true
+	b.begin(cfg)
+	o := b.stages()
+	if names(o) != "fence drop stdio start" || !strings.Contains(o.stages[0].Warning, "flags") {
+		t.Fatalf("stages %+v", o.stages)
+	}
+	// Only the fence is given up, not the rest.
+	if r := readReport(t, o.files[1]); r.Self["CapBnd"] != "0000000000000000" || r.UID != 1000 {
+		t.Errorf("%+v", r)
+	}
+	b.wait()
+}
+
+func TestWithoutAnyRoute(t *testing.T) {
+	b := newBox(t, layout{})
+	b.outside.unroute(t, b.cmd.Process.Pid)
+	cfg := b.config(harnessName, "exit", "4")
+	cfg.Fence.Policy.Gates = nil // as with --net none
+	cfg.Fence.Policy.Probes = slices.DeleteFunc(cfg.Fence.Policy.Probes, func(p netpolicy.Probe) bool { return p.Name == "canary" })
+	b.begin(cfg)
+	o := b.stages()
+	if status := b.wait(); status != 4 || len(o.stages) < 2 {
+		t.Fatalf("status %d, stages %+v", status, o.stages)
+	}
+	for _, p := range o.stages[1].Probes {
+		if p.Saw != "absent" {
+			t.Errorf("%+v, want absent", p)
+		}
+	}
+}
+
+func TestEndOfAisbEndsAll(t *testing.T) {
+	b := newBox(t, layout{})
+	b.begin(b.config(harnessName, "sleep"))
+	o := b.stages()
+	if line, err := bufio.NewReader(o.files[1]).ReadString('\n'); err != nil || line != "ready\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	began := time.Now()
+	b.conn.Close()
+	if status := b.wait(); status != killed {
+		t.Errorf("status %d, want %d", status, killed)
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if rest, err := io.ReadAll(o.files[1]); err != nil || len(rest) > 0 {
+		t.Errorf("output after the end: %q, %v", rest, err)
+	}
+}
+
+func TestEndOfAisbBeforeTheGo(t *testing.T) {
+	b := newBox(t, layout{})
+	if err := json.NewEncoder(b.write).Encode(b.layout); err != nil {
+		t.Fatal(err)
+	}
+	b.write.Close()
+	var hello handshake.Stage
+	if _, err := b.conn.Recv(&hello); err != nil {
+		t.Fatal(err)
+	}
+	b.conn.Close()
+	if status := b.wait(); status == 0 {
+		t.Errorf("status 0")
+	}
+	if _, err := os.Stat(filepath.Join(b.layout.Project, "ran")); !os.IsNotExist(err) {
+		t.Errorf("the command ran (%v)", err)
+	}
+}
+
+func TestPidOne(t *testing.T) {
+	for _, what := range []string{"orphans", "signals"} {
+		t.Run(what, func(t *testing.T) {
+			b := newBox(t, layout{})
+			b.begin(b.config(harnessName, what))
+			o := b.stages()
+			said, _ := io.ReadAll(o.files[1])
+			if status := b.wait(); status != 0 {
+				t.Errorf("status %d: %s", status, said)
+			}
+		})
+	}
+}
+
+func TestSignalsReachTheCommand(t *testing.T) {
+	b := newBox(t, layout{})
+	b.begin(b.config(harnessName, "await"))
+	o := b.stages()
+	if line, err := bufio.NewReader(o.files[1]).ReadString('\n'); err != nil || line != "ready\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	for _, c := range []handshake.Control{{}, {Signal: -1}, {Signal: 65}, {Signal: int(unix.SIGUSR1)}} {
+		if err := b.conn.Send(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if status := b.wait(); status != int(unix.SIGUSR1) {
+		t.Errorf("status %d", status)
+	}
+	// What podman stop does: SIGTERM to pid 1 from outside.
+	b = newBox(t, layout{})
+	b.begin(b.config(harnessName, "await"))
+	o = b.stages()
+	bufio.NewReader(o.files[1]).ReadString('\n')
+	if err := b.cmd.Process.Signal(unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if status := b.wait(); status != int(unix.SIGTERM) {
+		t.Errorf("status %d", status)
+	}
+}

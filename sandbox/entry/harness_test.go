@@ -1,0 +1,254 @@
+package entry
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/aisb-dev/aisb/netpolicy"
+	"github.com/aisb-dev/aisb/netpolicy/nft"
+)
+
+// report is what the command of a test finds around itself.
+type report struct {
+	UID, GID, PID, Session, Group int
+	Dir                           string
+	Env                           [][]byte
+	Descriptors                   []string
+	Self                          map[string]string
+	Init                          []map[string]string // every thread of pid 1
+	InitSecrets                   []string            // what of pid 1 could be opened
+	Rows, Cols                    uint16
+	Controls                      bool // the terminal is its own
+	Direct                        string
+}
+
+// harness plays the command in the container.
+func harness(args []string) int {
+	if err := os.WriteFile("/project/ran", nil, 0o644); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	switch args[0] {
+	case "report":
+		out, err := json.Marshal(look())
+		if err != nil {
+			return 1
+		}
+		os.Stdout.Write(append(out, '\n'))
+	case "exit":
+		status, _ := strconv.Atoi(args[1])
+		return status
+	case "kill-self":
+		n, _ := strconv.Atoi(args[1])
+		unix.Kill(os.Getpid(), unix.Signal(n))
+		select {}
+	case "sleep":
+		fmt.Println("ready")
+		time.Sleep(time.Hour)
+	case "signals":
+		return signalInit()
+	case "await":
+		return await()
+	case "orphans":
+		return orphans(1000)
+	}
+	return 0
+}
+
+func look() report {
+	pid := os.Getpid()
+	r := report{UID: os.Getuid(), GID: os.Getgid(), PID: pid}
+	r.Session, _ = unix.Getsid(0)
+	r.Group = unix.Getpgrp()
+	r.Dir, _ = os.Getwd()
+	for _, kv := range os.Environ() {
+		r.Env = append(r.Env, []byte(kv))
+	}
+	fds, _ := os.ReadDir("/proc/self/fd")
+	for _, fd := range fds {
+		to, err := os.Readlink("/proc/self/fd/" + fd.Name())
+		if err == nil && !strings.HasPrefix(to, "anon_inode:[event") && !strings.HasSuffix(to, "/fd") {
+			r.Descriptors = append(r.Descriptors, fd.Name())
+		}
+	}
+	text, _ := os.ReadFile("/proc/self/status")
+	r.Self = parseStatus("self", string(text)).fields
+	tasks, _ := filepath.Glob("/proc/1/task/*/status")
+	for _, task := range tasks {
+		text, _ := os.ReadFile(task)
+		r.Init = append(r.Init, parseStatus(task, string(text)).fields)
+	}
+	for _, name := range []string{"environ", "mem", "fd", "fd/3", "exe", "maps", "root"} {
+		f, err := os.Open("/proc/1/" + name)
+		if err == nil {
+			f.Close()
+			r.InitSecrets = append(r.InitSecrets, name)
+		}
+	}
+	if unix.PtraceAttach(1) == nil {
+		r.InitSecrets = append(r.InitSecrets, "ptrace")
+	}
+	if size, err := unix.IoctlGetWinsize(0, unix.TIOCGWINSZ); err == nil {
+		r.Rows, r.Cols = size.Row, size.Col
+	}
+	group, err := unix.IoctlGetInt(0, unix.TIOCGPGRP)
+	r.Controls = err == nil && int32(group) == int32(r.Group)
+	_, err = net.DialTimeout("tcp", "203.0.113.1:443", time.Second)
+	r.Direct = fmt.Sprint(err)
+	return r
+}
+
+// signalInit sends every signal to pid 1 but those that it passes on.
+func signalInit() int {
+	for n := unix.Signal(1); n <= maxSignal; n++ {
+		passed := false
+		for _, f := range forwarded {
+			passed = passed || f == n
+		}
+		if passed {
+			continue
+		}
+		for range 3 {
+			if err := unix.Kill(1, n); err != nil {
+				fmt.Println(n, err)
+				return 1
+			}
+		}
+	}
+	// It must still reap: an orphan of pid 1 disappears.
+	return orphans(10)
+}
+
+// await says that it is ready and ends with the signal that it got.
+func await() int {
+	got := make(chan os.Signal, 1)
+	signal.Notify(got, unix.SIGTERM, unix.SIGUSR1, unix.SIGHUP)
+	fmt.Println("ready")
+	return int((<-got).(unix.Signal))
+}
+
+// orphans leaves dead processes, two at a time, to pid 1 and waits until it has
+// reaped them. They are forked without exec, which is fast and does no harm as
+// they make nothing but system calls.
+func orphans(pairs int) int {
+	for range pairs {
+		child, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+		if errno == 0 && child == 0 {
+			unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+			unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0) // both
+		}
+		if errno != 0 {
+			fmt.Println("clone:", errno)
+			return 1
+		}
+		if _, err := unix.Wait4(int(child), nil, 0, nil); err != nil {
+			fmt.Println("wait:", err)
+			return 1
+		}
+	}
+	limit := time.Now().Add(10 * time.Second)
+	for time.Now().Before(limit) {
+		left := 0
+		stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+		for _, stat := range stats {
+			text, err := os.ReadFile(stat)
+			if err == nil && !bytes.HasPrefix(text, []byte("1 ")) && !bytes.HasPrefix(text, fmt.Appendf(nil, "%d ", os.Getpid())) {
+				left++
+			}
+		}
+		if left == 0 {
+			return 0
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return 1
+}
+
+// spoil is what happens, in pid 1, between installing the fence and reading it
+// back.
+func spoil(how string) func() {
+	return func() {
+		if err := spoilFence(how); err != nil {
+			panic(err)
+		}
+	}
+}
+
+func spoilFence(how string) error {
+	conn, err := nftables.New()
+	if err != nil {
+		return err
+	}
+	table := &nftables.Table{Name: netpolicy.Table, Family: nftables.TableFamilyINet}
+	switch how {
+	case "dormant":
+		return makeDormant()
+	case "flushed":
+		conn.DelTable(table)
+	case "accept all":
+		rs, err := netpolicy.Render(netpolicy.Spec{})
+		if err != nil {
+			return err
+		}
+		for i := range rs.Chains {
+			rs.Chains[i].Rules = []netpolicy.Rule{{Name: "all", Verdict: netpolicy.Accept}}
+		}
+		return nft.Apply(rs)
+	case "foreign table":
+		conn.AddTable(&nftables.Table{Name: "foreign", Family: nftables.TableFamilyIPv4})
+	default:
+		return errors.New("unknown way to spoil")
+	}
+	return conn.Flush()
+}
+
+// makeDormant sets a flag of the table that the library doesn't send.
+func makeDormant() error {
+	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	attrs, err := netlink.MarshalAttributes([]netlink.Attribute{
+		{Type: unix.NFTA_TABLE_NAME, Data: []byte(netpolicy.Table + "\x00")},
+		{Type: unix.NFTA_TABLE_FLAGS, Data: []byte{0, 0, 0, 1}}, // NFT_TABLE_F_DORMANT
+	})
+	if err != nil {
+		return err
+	}
+	batch := func(kind netlink.HeaderType) netlink.Message {
+		return netlink.Message{
+			Header: netlink.Header{Type: kind, Flags: netlink.Request},
+			Data:   []byte{0, 0, 0, unix.NFNL_SUBSYS_NFTABLES},
+		}
+	}
+	_, err = conn.SendMessages([]netlink.Message{
+		batch(unix.NFNL_MSG_BATCH_BEGIN),
+		{
+			Header: netlink.Header{
+				Type:  unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_NEWTABLE,
+				Flags: netlink.Request | netlink.Acknowledge,
+			},
+			Data: append([]byte{unix.NFPROTO_INET, 0, 0, 0}, attrs...),
+		},
+		batch(unix.NFNL_MSG_BATCH_END),
+	})
+	if err != nil {
+		return err
+	}
+	_, err = conn.Receive()
+	return err
+}

@@ -1,0 +1,252 @@
+package entry
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/aisb-dev/aisb/gate/fdmsg"
+	"github.com/aisb-dev/aisb/netpolicy"
+	"github.com/aisb-dev/aisb/netpolicy/nft"
+	"github.com/aisb-dev/aisb/sandbox/handshake"
+)
+
+// Reserved names that the gate answers itself (SPEC 9).
+const (
+	proofDomain = ".proof.aisb.invalid"
+	controlHost = "control.aisb.invalid"
+	healthPath  = "/healthz"
+)
+
+// proofTimeout bounds the whole proof, so that a hanging child ends the start.
+const proofTimeout = 15 * time.Second
+
+// prober is the proof's child as pid 1 holds it.
+type prober struct {
+	cmd  *exec.Cmd
+	conn *fdmsg.Conn
+}
+
+// startProber starts the child, which waits for its order. /proc/self/exe is
+// the file that runs already, whatever lies at its path by now.
+func startProber() (*prober, error) {
+	conn, peer, err := fdmsg.Pair()
+	if err != nil {
+		return nil, err
+	}
+	defer peer.Close()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Args = []string{Name, probeArg}
+	cmd.Env = []string{}
+	cmd.ExtraFiles = []*os.File{peer} // descriptor 3
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("start the proof's process: %w", err)
+	}
+	return &prober{cmd, conn}, nil
+}
+
+// run sends the order and waits for the account and the child's end.
+func (p *prober) run(o order) (account, error) {
+	p.conn.SetDeadline(time.Now().Add(proofTimeout))
+	var a account
+	err := p.conn.Send(o)
+	if err == nil {
+		var m fdmsg.Message
+		m, err = p.conn.Recv(&a)
+		m.Close()
+	}
+	if err != nil {
+		p.cmd.Process.Kill()
+	}
+	err = errors.Join(err, p.stop())
+	if err == nil && a.Error != "" {
+		err = errors.New(a.Error)
+	}
+	if err == nil && (len(a.Probes) != len(o.Probes) || len(a.Replies) != len(o.Asks)) {
+		err = errors.New("its account is incomplete")
+	}
+	return a, err
+}
+
+// stop ends a child that is done, or was never needed.
+func (p *prober) stop() error {
+	p.conn.Close()
+	err := p.cmd.Wait()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return fmt.Errorf("the proof's process ended with %s", exit.ProcessState)
+	}
+	return err
+}
+
+// prove tries the fence by traffic (SPEC 2.3).
+func (e *entry) prove() *failure {
+	p := e.prober
+	e.prober = nil
+	if e.cfg.Fence == nil || e.unheld != "" {
+		p.stop() // ends with an error, as it got no order
+		return nil
+	}
+	results, f := e.proof(p)
+	if f != nil {
+		return e.unfenced(f)
+	}
+	return e.tell(handshake.Stage{Stage: handshake.Proved, Probes: results})
+}
+
+func (e *entry) proof(p *prober) ([]handshake.ProbeResult, *failure) {
+	fail := func(err error, hint string) *failure {
+		return &failure{handshake.Proved, handshake.ExitProof, fmt.Errorf("proof of the fence: %w", err), hint}
+	}
+	const broken = "this start is not to be trusted; run it again, and report it if it stays"
+	o := order{
+		UID: e.cfg.UID, GID: e.cfg.GID, AllowUserNS: e.cfg.AllowUserNS,
+		Probes: e.cfg.Fence.Policy.Probes,
+	}
+	// Lower case, as the gate reads names.
+	random, nonce := strings.ToLower(rand.Text()), strings.ToLower(rand.Text())
+	if len(e.cfg.Fence.Policy.Gates) > 0 {
+		o.Gate = e.cfg.Fence.Proof.Gate
+		o.Asks = asks(random, nonce)
+	}
+	before, err := nft.Counters(e.rules)
+	if err != nil {
+		p.stop()
+		return nil, fail(err, broken)
+	}
+	saw, err := p.run(o)
+	if err != nil {
+		return nil, fail(err, broken)
+	}
+	after, err := nft.Counters(e.rules)
+	if err != nil {
+		return nil, fail(err, broken)
+	}
+	var results []handshake.ProbeResult
+	for i, probe := range o.Probes {
+		grown := after[probe.Rule()].Packets - before[probe.Rule()].Packets
+		word, err := judge(probe, saw.Probes[i], grown, reachable)
+		if err != nil {
+			return nil, fail(fmt.Errorf("probe %q to %s: %w", probe.Name, probe.To, err), broken)
+		}
+		results = append(results, handshake.ProbeResult{Name: probe.Name, Saw: word, OK: true})
+	}
+	if len(o.Asks) == 0 {
+		return results, nil
+	}
+	gate, err := judgeGate(saw.Replies, e.cfg.Fence.Proof.Key, random, nonce)
+	if err != nil {
+		return nil, fail(fmt.Errorf("gate at %s: %w", o.Gate, err),
+			"the gate may have ended, or pasta does not map its address to the host's loopback; aisb doctor checks both")
+	}
+	return append(results, gate...), nil
+}
+
+// asks are the positive controls: without them a namespace that is cut off
+// entirely, or another program at the gate's address, would pass.
+func asks(random, nonce string) []ask {
+	return []ask{
+		{Host: random + proofDomain, Path: "/"},
+		{Host: controlHost, Path: healthPath, Nonce: nonce},
+	}
+}
+
+// judge decides whether a probe was refused by its own rule. It returns a word
+// for what happened, or an error.
+func judge(p netpolicy.Probe, s sighting, grown uint64, reach func(netip.Addr) (bool, error)) (string, error) {
+	if s.Sent == 0 {
+		if grown != 0 {
+			return "", fmt.Errorf("nothing was sent (%v), but its rule counted %d", s.Errno, grown)
+		}
+		return absent(p, s, reach)
+	}
+	switch wantErrno, wantLater := signature(p); {
+	case s.Errno == 0 && p.Proto == netpolicy.TCP:
+		return "", errors.New("it got through")
+	case s.Errno != wantErrno || s.Later != wantLater:
+		return "", fmt.Errorf("it failed with %q and %q, not by the fence's own %q and %q",
+			s.Errno, s.Later, wantErrno, wantLater)
+	case s.Micros > refusedWithin.Microseconds():
+		return "", fmt.Errorf("it was refused after %d us, not within %v", s.Micros, refusedWithin)
+	case grown != uint64(s.Sent):
+		return "", fmt.Errorf("%d were sent, but its rule counted %d", s.Sent, grown)
+	}
+	return "refused", nil
+}
+
+// signature is how a refusal by the fence looks to a socket, and only that: a
+// TCP reset is ECONNREFUSED; for UDP the send itself is refused (EPERM, as the
+// packet is dropped in the output hook) and the ICMP message that comes back
+// reads EHOSTUNREACH in IPv4 (code 13, RFC 1812) and EACCES in IPv6 (code 1).
+func signature(p netpolicy.Probe) (errno, later unix.Errno) {
+	switch {
+	case p.Proto == netpolicy.TCP:
+		return unix.ECONNREFUSED, 0
+	case p.To.Addr().Is4():
+		return unix.EPERM, unix.EHOSTUNREACH
+	default:
+		return unix.EPERM, unix.EACCES
+	}
+}
+
+// absent accepts that there is no way at all to an address, when the kernel's
+// routes say so too.
+func absent(p netpolicy.Probe, s sighting, reach func(netip.Addr) (bool, error)) (string, error) {
+	switch s.Errno {
+	case unix.ENETUNREACH, unix.EAFNOSUPPORT, unix.EADDRNOTAVAIL:
+	default:
+		return "", fmt.Errorf("nothing could be sent: %w", s.Errno)
+	}
+	way, err := reach(p.To.Addr())
+	if err != nil {
+		return "", fmt.Errorf("read routes: %w", err)
+	}
+	if way {
+		return "", fmt.Errorf("it failed with %q, but there is a route", s.Errno)
+	}
+	return "absent", nil
+}
+
+// judgeGate decides whether the one at the gate's address is this run's gate.
+func judgeGate(replies []reply, key []byte, random, nonce string) ([]handshake.ProbeResult, error) {
+	checks := []struct {
+		name, sent, saw string
+		status          int
+	}{
+		{"unlisted-name", random, "nonce", 403},
+		{"control", nonce, "answered", 204},
+	}
+	var results []handshake.ProbeResult
+	for i, c := range checks {
+		r := replies[i]
+		switch {
+		case r.Error != "":
+			return nil, fmt.Errorf("%s: %s", c.name, r.Error)
+		case r.Status != c.status:
+			return nil, fmt.Errorf("%s: answered with status %d, want %d", c.name, r.Status, c.status)
+		case !hmac.Equal([]byte(r.Proof), []byte(mac(key, c.sent))):
+			return nil, fmt.Errorf("%s: answered by something that is not this run's gate", c.name)
+		}
+		results = append(results, handshake.ProbeResult{Name: c.name, Saw: c.saw, OK: true})
+	}
+	return results, nil
+}
+
+// mac is what only the holder of the run's key can answer.
+func mac(key []byte, nonce string) string {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(nonce))
+	return hex.EncodeToString(h.Sum(nil))
+}
