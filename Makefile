@@ -10,10 +10,13 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 BUILD    = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.release=$(VERSION)'
 FUZZTIME ?= 10s
 
-.PHONY: help build run test check unit lint fuzz spike e2e bench lab clean
+.PHONY: help setup build run test check unit lint fuzz spike e2e bench lab clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+setup: ## install what the tests need, where that is possible
+	tests/setup
 
 build: ## the binary: ./aisb
 	$(BUILD) -o aisb ./cmd/aisb
@@ -21,7 +24,7 @@ build: ## the binary: ./aisb
 run: build ## the main job: image, a sandbox that reaches one host and is refused another
 	tests/main-job
 
-test: lint unit e2e ## every test that this machine can run; says what it leaves out
+test: setup lint unit e2e ## every test that this machine can run; says what it leaves out
 
 unit: build ## tests without containers, with the race detector
 	$(GO) test -race ./...

@@ -122,8 +122,11 @@ func (s *Session) podmanFailure(fallback error) error {
 	if text == "" {
 		return &Failure{Status: status, Err: fallback}
 	}
-	hint := podman.Hint(text)
-	return &Failure{Status: status, Err: errors.New("podman: " + lastLine(text)), Hint: hint}
+	err := errors.New("podman: " + lastLine(text))
+	if podman.NoImage(text) {
+		err = fmt.Errorf("%w: %s", podman.ErrNoImage, s.spec.Image)
+	}
+	return &Failure{Status: status, Err: err, Hint: podman.Hint(text)}
 }
 
 // lastLine is podman's error without the lines and prefixes around it.

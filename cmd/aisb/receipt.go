@@ -2,43 +2,131 @@ package main
 
 import (
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/aisb-dev/aisb/gate"
 	"github.com/aisb-dev/aisb/sandbox"
 )
 
-// receipt says in a line or two what a run did and where to look.
+// Bounds of the receipt: the log has the rest.
+const (
+	receiptHosts    = 5
+	receiptRefusals = 5
+)
+
+// receipt says in a line or a few what a run did and where to look.
 func receipt(u *ui, spec sandbox.Spec, r sandbox.Result) {
 	u.notef("%s", strings.Join(receiptParts(spec, r), "; "))
-	for _, line := range refusals(r) {
+	for _, line := range refusalLines(r.Report) {
 		u.notef("%s", line)
+	}
+	if r.Report.Canary > 0 {
+		u.warnf("%d connections came past the fence to the host's loopback: please report this", r.Report.Canary)
+	}
+	if r.Report.Foreign > 0 {
+		u.warnf("%d connections to the gate came from outside this sandbox and were refused", r.Report.Foreign)
+	}
+	if len(r.Report.Refusals) > 0 {
+		u.notef("log: %s", r.Log)
+	}
+	if r.Err != nil {
+		u.warnf("%v", r.Err)
 	}
 }
 
-// receiptParts are the facts of the first line. It is pure.
+// receiptParts are the facts of the first line.
 func receiptParts(spec sandbox.Spec, r sandbox.Result) []string {
 	parts := []string{fmt.Sprintf("ended after %s with status %d", round(r.Duration), r.Status)}
 	if r.Status == 77 || r.Status == 78 {
-		parts[0] += " (the command's own)"
+		parts[0] += " (the command's own, not the fence's)"
 	}
-	switch {
-	case spec.Net == sandbox.NetFull:
-		return append(parts, "no fence")
-	case len(r.Proof) > 0:
-		ok := 0
-		for _, p := range r.Proof {
-			if p.OK {
-				ok++
-			}
-		}
-		parts = append(parts, fmt.Sprintf("fence proved by %d of %d probes", ok, len(r.Proof)))
-	default:
-		parts = append(parts, "fence not proved")
+	parts = append(parts, fenceText(spec, r))
+	if r.GateDied {
+		parts = append(parts, "the gate had ended before")
+	}
+	if text := reachedText(r.Report); text != "" {
+		parts = append(parts, text)
 	}
 	return parts
 }
 
+func fenceText(spec sandbox.Spec, r sandbox.Result) string {
+	if spec.Net == sandbox.NetFull {
+		return "no fence"
+	}
+	ok := 0
+	for _, p := range r.Proof {
+		if p.OK {
+			ok++
+		}
+	}
+	if len(r.Proof) == 0 {
+		return "fence not proved"
+	}
+	return fmt.Sprintf("fence proved by %d of %d probes", ok, len(r.Proof))
+}
+
+// reachedText names the hosts that were reached, most bytes first.
+func reachedText(r gate.Report) string {
+	var hosts []string
+	for i, h := range r.Hosts {
+		if i == receiptHosts {
+			hosts = append(hosts, fmt.Sprintf("%d more", len(r.Hosts)-i+r.More))
+			break
+		}
+		hosts = append(hosts, fmt.Sprintf("%s (%s up, %s down)", hostPort(h.Host, h.Port), size(h.Up), size(h.Down)))
+	}
+	if hosts == nil {
+		return ""
+	}
+	return "reached " + strings.Join(hosts, ", ")
+}
+
+// refusalLines say what was refused and how to allow it.
+func refusalLines(r gate.Report) []string {
+	var lines []string
+	for i, f := range r.Refusals {
+		if i == receiptRefusals {
+			lines = append(lines, fmt.Sprintf("refused %d more", len(r.Refusals)-i))
+			break
+		}
+		what := "a malformed request"
+		if f.Host != "" {
+			what = hostPort(f.Host, f.Port)
+		}
+		line := fmt.Sprintf("refused %s (%s)", what, f.Reason)
+		if f.Count > 1 {
+			line = fmt.Sprintf("refused %s %d times (%s)", what, f.Count, f.Reason)
+		}
+		if f.Allow != "" {
+			line += "; to allow it: --allow " + f.Allow
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func hostPort(host string, port uint16) string {
+	return net.JoinHostPort(host, strconv.Itoa(int(port)))
+}
+
+// size is a number of bytes for people.
+func size(n int64) string {
+	const unit = 1024
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, i := float64(n)/unit, 0
+	for ; v >= unit && i < 3; i++ {
+		v /= unit
+	}
+	return fmt.Sprintf("%.1f %ciB", v, "KMGT"[i])
+}
+
+// round makes a duration short enough to read.
 func round(d time.Duration) time.Duration {
 	if d > 10*time.Second {
 		return d.Round(time.Second)

@@ -81,9 +81,8 @@ podman's failure, 126 and 127 a command that can't be run or found.`,
 	f.BoolVar(&o.noGitDir, "no-git-dir", false, "don't mount a git directory that lies outside the project")
 	f.StringVar(&o.home, "home", "", "keep /home/agent in the volume `NAME` (default $AISB_HOME_VOLUME or aisb-home)")
 	f.BoolVar(&o.ephemeralHome, "ephemeral-home", false, "keep nothing of /home/agent")
-	f.StringVar(&o.harness, "harness", "pi", "start the harness `NAME` when there is no COMMAND")
-	f.StringVar(&o.image, "image", "", "run the image `REF`, which must exist")
-	f.StringVar(&o.base, "base-image", os.Getenv("AISB_BASE_IMAGE"), "build the image on `REF`")
+	o.imageOptions.flags(f)
+	f.StringVar(&o.image, "image", "", "run the image `REF`, which must exist, instead of aisb's own")
 	f.StringVar(&o.pids, "pids-limit", "4096", "at most `N` processes; 0 is no limit")
 	f.StringVar(&o.memory, "memory", "", "at most `SIZE` of memory (8g)")
 	f.StringVar(&o.cpus, "cpus", "", "at most `N` processors")
@@ -117,11 +116,23 @@ func run(ctx context.Context, u *ui, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	if p.spec.Image == "" {
-		if p.spec.Image, err = ensureImage(ctx, u, host, p.image); err != nil {
-			return err
-		}
+	if p.spec.Image != "" {
+		return runSession(ctx, u, host, p.spec)
 	}
+	b := &builder{u: u, podman: host.Podman, records: recordsIn(host.Paths.State), o: o.imageOptions}
+	if p.spec.Image, err = b.ready(ctx, p.image); err != nil {
+		return err
+	}
+	err = runSession(ctx, u, host, p.spec)
+	if !errors.Is(err, podman.ErrNoImage) {
+		return err
+	}
+	// aisb remembers having built it, and someone has removed it since.
+	u.notef("the image %s is gone: building it again", p.spec.Image)
+	if p.spec.Image, err = b.build(ctx, p.image); err != nil {
+		return err
+	}
+	p.spec.Name = sandbox.RunName(p.plan.Mounts[0].Source)
 	return runSession(ctx, u, host, p.spec)
 }
 

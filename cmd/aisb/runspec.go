@@ -130,15 +130,11 @@ func (o runOptions) hatches(p *prepared) error {
 
 // command is what to run, and the image that has it.
 func (o runOptions) command(p *prepared) error {
-	h, err := image.FindHarness(o.harness)
-	if err != nil {
-		return usageError("aisb run", fmt.Errorf("--harness %q is none of %s", o.harness, strings.Join(image.HarnessNames(), ", ")))
+	var err error
+	if p.image, err = o.imageOptions.spec(); err != nil {
+		return err
 	}
-	base := o.base
-	if base == "" {
-		base = image.DefaultBase
-	}
-	p.image = image.Spec{Base: base, Harness: h}
+	h := p.image.Harness
 	p.spec.Argv = o.argv
 	if len(o.argv) == 0 {
 		p.spec.Argv = h.Command
@@ -146,8 +142,8 @@ func (o runOptions) command(p *prepared) error {
 			p.spec.Argv = h.Unprompted // aisb is the sandbox
 		}
 	}
-	if p.spec.Argv[0] == "" {
-		return usageError("aisb run", errors.New("the command is an empty string"))
+	if len(p.spec.Argv) == 0 || p.spec.Argv[0] == "" {
+		return usageError("aisb run", errors.New("the command is empty"))
 	}
 	p.spec.HomeVolume = o.home
 	switch {

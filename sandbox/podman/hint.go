@@ -5,7 +5,7 @@ import "strings"
 // hints are what to do about podman's errors, by a part of their text. podman
 // has no error codes to go by; the texts are those of podman 4.9 to 5.4.
 var hints = []struct{ part, hint string }{
-	{"image not known", "build the image with 'aisb image build', or leave --image out"},
+	{noImage, "build the image with 'aisb image build', or leave --image out"},
 	{"no subuid ranges found", "give yourself a range: sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER; podman system migrate"},
 	{"no subgid ranges found", "give yourself a range: sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER; podman system migrate"},
 	{"newuidmap", "install uidmap (shadow-utils), and give yourself a range in /etc/subuid and /etc/subgid"},
@@ -20,6 +20,12 @@ var hints = []struct{ part, hint string }{
 	{"opening file `pids.max` for writing", "this host delegates no pids controller to you: run with --pids-limit=0"},
 	{"name is already in use", "a sandbox of that name runs: choose another --name"},
 }
+
+// noImage is what podman says of an image that --pull=never can't find.
+const noImage = "image not known"
+
+// NoImage reports whether an error text of podman is about a missing image.
+func NoImage(text string) bool { return strings.Contains(text, noImage) }
 
 // Hint says what to do about an error text of podman, "" when unknown.
 func Hint(text string) string {

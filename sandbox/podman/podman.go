@@ -19,6 +19,9 @@ const (
 // ErrNotInstalled reports that there is no podman in PATH.
 var ErrNotInstalled = errors.New("podman is not installed")
 
+// ErrNoImage reports that the image to run is not there.
+var ErrNoImage = errors.New("no such image")
+
 // Podman runs podman(1) under a configuration of its own.
 type Podman struct {
 	Path string   // absolute
