@@ -58,7 +58,7 @@ func lookPath(name string, env []string) (string, error) {
 			search = v
 		}
 	}
-	result := error(os.ErrNotExist)
+	result := error(unix.ENOENT)
 	for _, dir := range strings.Split(search, ":") {
 		if !path.IsAbs(dir) {
 			// An empty or relative entry would mean the project, where the
@@ -81,7 +81,7 @@ func executable(file string) error {
 	info, err := os.Stat(file)
 	if err != nil {
 		if errors.Is(err, unix.ENOTDIR) {
-			return os.ErrNotExist
+			return unix.ENOENT
 		}
 		return errors.Unwrap(err)
 	}

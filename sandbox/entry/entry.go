@@ -143,6 +143,7 @@ func (e *entry) receive() *failure {
 		return &failure{handshake.Hello, handshake.ExitProof, fmt.Errorf("configuration from aisb: %w", err),
 			"this is a defect of aisb: please report it"}
 	}
+	e.spoil("told")
 	return nil
 }
 

@@ -19,10 +19,12 @@ func (e *entry) fence() *failure {
 	if e.cfg.Fence == nil {
 		return nil
 	}
+	e.spoil("before")
 	if err := nft.Apply(e.rules); err != nil {
 		return e.unfenced(&failure{handshake.Fenced, handshake.ExitFence, err,
 			"aisb doctor says whether this kernel lets users filter packets in their own namespaces (nf_tables, CAP_NET_ADMIN)"})
 	}
+	e.spoil("applied")
 	if e.afterApply != nil {
 		e.afterApply()
 	}
@@ -30,6 +32,7 @@ func (e *entry) fence() *failure {
 		return e.unfenced(&failure{handshake.Fenced, handshake.ExitProof, err,
 			"something beside aisb writes packet filter rules into new network namespaces: look for hooks of the container runtime"})
 	}
+	e.spoil("verified")
 	return e.tell(handshake.Stage{Stage: handshake.Fenced})
 }
 

@@ -67,12 +67,13 @@ func octal(c byte) bool { return c >= '0' && c <= '7' }
 // own is a mount that podman and its runtime make in every container.
 type own struct {
 	target  string   // exact, or a path.Match pattern
-	fstypes []string // nil: any, because it is a bind mount of a file from where podman keeps it
-	root    string   // suffix of the mount's root within its file system
+	fstypes []string // nil: any
+	root    string   // of the mount within its file system, "": any
+	kept    string   // instead: the end of the path where podman keeps the file
 }
 
 // ownMounts is what a rootless podman with crun or runc makes by itself.
-// Nothing of it shows the host's files but where root says which.
+// None of it shows files of the host but those that podman wrote.
 var ownMounts = []own{
 	{target: "/", root: "/"},
 	{target: "/proc", fstypes: []string{"proc"}, root: "/"},
@@ -90,8 +91,11 @@ var ownMounts = []own{
 	{target: "/dev/tty", fstypes: devices, root: "/tty"},
 	{target: "/dev/random", fstypes: devices, root: "/random"},
 	{target: "/dev/urandom", fstypes: devices, root: "/urandom"},
-	{target: "/etc/hostname", root: "/userdata/hostname"},
-	{target: "/run/.containerenv", root: "/userdata/.containerenv"},
+	{target: "/etc/hostname", kept: "/userdata/hostname"},
+	{target: "/run/.containerenv", kept: "/userdata/.containerenv"},
+	// For an image that does not know the users 0 and 1000.
+	{target: "/etc/passwd", kept: "/userdata/passwd"},
+	{target: "/etc/group", kept: "/userdata/group"},
 }
 
 // devices are the file systems that hold device nodes.
@@ -103,7 +107,8 @@ func (m mount) isOwn() bool {
 		if ok, _ := path.Match(o.target, m.target); !ok { // patterns are constants
 			continue
 		}
-		return (o.fstypes == nil || slices.Contains(o.fstypes, m.fstype)) && strings.HasSuffix(m.root, o.root)
+		return (o.fstypes == nil || slices.Contains(o.fstypes, m.fstype)) &&
+			(o.root == "" || o.root == m.root) && strings.HasSuffix(m.root, o.kept)
 	}
 	return m.hides()
 }

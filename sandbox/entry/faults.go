@@ -1,0 +1,33 @@
+//go:build faults
+
+package entry
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// faultsDir is where the tests leave what is to go wrong. The shipped binary
+// knows nothing of it: this file is built with the tag faults alone.
+const faultsDir = "/project/.aisb-faults"
+
+// spoil makes a start go wrong at a point, as the tests ask by a file: an
+// nft(8) script of that name is loaded, with the rights that the entrypoint
+// still has. An empty one of the name "told" makes the proof's key another
+// gate's.
+func (e *entry) spoil(point string) {
+	path := filepath.Join(faultsDir, point)
+	if _, err := os.Stat(path); err != nil {
+		return
+	}
+	if point == "told" && e.cfg.Fence != nil {
+		e.cfg.Fence.Proof.Key = []byte("the key of another gate, 32 bytes")
+		return
+	}
+	if out, err := exec.Command("/usr/sbin/nft", "-f", path).CombinedOutput(); err != nil {
+		// A test whose fault doesn't happen must not pass.
+		panic(fmt.Sprintf("fault %s: %v: %s", point, err, out))
+	}
+}

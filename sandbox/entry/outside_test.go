@@ -1,0 +1,152 @@
+package entry
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// outside is the network outside of a box: the gate's side.
+type outside struct {
+	gate, canary netip.AddrPort
+	key          []byte
+
+	mu     sync.Mutex
+	lie    string // how the gate misbehaves
+	leaked int    // connections at the canary
+}
+
+func (o *outside) set(lie string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lie = lie
+}
+
+// newOutside makes a network namespace, connected to that of process pid by a
+// pair of interfaces, with default routes of both families through it.
+func newOutside(t *testing.T, pid int) *outside {
+	t.Helper()
+	o := &outside{key: []byte("0123456789abcdef0123456789abcdef")}
+	done, ready := make(chan struct{}), make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with its namespace
+		gate, canary, err := connect(pid)
+		if err == nil {
+			o.gate, o.canary = gate.Addr().(*net.TCPAddr).AddrPort(), canary.Addr().(*net.TCPAddr).AddrPort()
+			go o.serve(gate)
+			go o.watch(canary)
+		}
+		ready <- err
+		<-done
+		if err == nil {
+			gate.Close()
+			canary.Close()
+		}
+	}()
+	if err := <-ready; err != nil {
+		close(done)
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { close(done) })
+	return o
+}
+
+func connect(pid int) (gate, canary net.Listener, err error) {
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		return nil, nil, err
+	}
+	in := fmt.Sprintf("nsenter --net=/proc/%d/ns/net ip ", pid)
+	for _, line := range []string{
+		"ip link set lo up",
+		fmt.Sprintf("ip link add outer type veth peer name inner netns %d", pid),
+		"ip addr add 169.254.1.3/24 dev outer", "ip addr add fd77::1/64 dev outer nodad", "ip link set outer up",
+		in + "addr add 169.254.1.9/24 dev inner", in + "addr add fd77::9/64 dev inner nodad", in + "link set inner up",
+		in + "route add default via 169.254.1.3", in + "-6 route add default via fd77::1",
+	} {
+		words := strings.Fields(line)
+		if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w: %s", line, err, out)
+		}
+	}
+	if gate, err = net.Listen("tcp4", "169.254.1.3:0"); err == nil {
+		canary, err = net.Listen("tcp4", "169.254.1.3:0")
+	}
+	return gate, canary, err
+}
+
+// serve answers the reserved names as a gate does, or as lie says.
+func (o *outside) serve(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go o.answer(c)
+	}
+}
+
+func (o *outside) answer(c net.Conn) {
+	defer c.Close()
+	req, err := http.ReadRequest(bufio.NewReader(c))
+	if err != nil {
+		return
+	}
+	o.mu.Lock()
+	lie := o.lie
+	o.mu.Unlock()
+	key := o.key
+	if lie == "wrong key" {
+		key = []byte("another key of another session")
+	}
+	random, isProof := strings.CutSuffix(req.Host, proofDomain)
+	switch {
+	case lie == "silent":
+		return
+	case lie == "not http":
+		fmt.Fprint(c, "220 hello\r\n\r\n")
+	case lie == "lets through" && isProof:
+		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nX-Aisb-Proof: %s\r\n\r\n", mac(key, random))
+	case isProof:
+		fmt.Fprintf(c, "HTTP/1.1 403 Blocked by aisb: reserved-name\r\nx-aisb-proof: %s\r\n\r\nno", mac(key, random))
+	case req.URL.Path == healthPath && lie != "sick":
+		fmt.Fprintf(c, "HTTP/1.1 204 No Content\r\nX-Aisb-Proof: %s\r\n\r\n", mac(key, req.Header.Get("X-Aisb-Nonce")))
+	default:
+		fmt.Fprint(c, "HTTP/1.1 502 Bad Gateway\r\n\r\n")
+	}
+}
+
+func (o *outside) watch(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		c.Close()
+		o.mu.Lock()
+		o.leaked++
+		o.mu.Unlock()
+	}
+}
+
+// addPort is the address with another port.
+func addPort(a netip.AddrPort, n uint16) netip.AddrPort {
+	return netip.AddrPortFrom(a.Addr(), a.Port()+n)
+}
+
+// unroute takes the interface away again: the network of --net none.
+func (o *outside) unroute(t *testing.T, pid int) {
+	t.Helper()
+	cmd := exec.Command("nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", pid), "ip", "link", "del", "inner")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
