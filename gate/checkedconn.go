@@ -1,0 +1,156 @@
+package gate
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+)
+
+// stream is a connection whose directions end separately: TCP or unix.
+type stream interface {
+	net.Conn
+	CloseRead() error
+	CloseWrite() error
+}
+
+// checkedConn is a client's connection as net/http sees it: reads return what
+// the checker lets out.
+type checkedConn struct {
+	stream
+
+	mu    sync.Mutex // of check; a handler takes heads while net/http reads
+	check checker
+
+	once sync.Once
+	gone func() // called when the connection is closed
+}
+
+// errFrame is what a read of a body returns when its framing is bad.
+var errFrame = errors.New("bad chunk framing")
+
+// readSize is how much is read at once into the checker.
+const readSize = 16 << 10
+
+// Read implements net.Conn. One goroutine calls it at a time. After a read
+// that failed by a deadline, the next goes on where it stopped: net/http makes
+// use of that when it takes a connection over.
+func (c *checkedConn) Read(p []byte) (int, error) {
+	for {
+		n, err, direct := c.deliver(p)
+		if n > 0 || err != nil || len(p) == 0 {
+			return n, err
+		}
+		if direct > 0 {
+			// Plain data: no need to look at it.
+			n, err := c.stream.Read(p[:min(int64(len(p)), direct)])
+			c.mu.Lock()
+			if c.check.state != isRaw {
+				c.check.pass(int64(n))
+			}
+			c.mu.Unlock()
+			return n, c.cutShort(err)
+		}
+		buf := getBuffer()
+		n, err = c.stream.Read(*buf)
+		c.mu.Lock()
+		c.check.feed((*buf)[:n])
+		c.mu.Unlock()
+		putBuffer(buf)
+		if err != nil {
+			if n > 0 {
+				continue // what came before the error counts first
+			}
+			return 0, c.cutShort(err)
+		}
+	}
+}
+
+// deliver hands out judged bytes. direct is how many bytes of plain data are
+// next, when nothing is waiting to be judged.
+func (c *checkedConn) deliver(p []byte) (n int, err error, direct int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := &c.check
+	if len(k.out) == 0 {
+		k.out = nil
+		k.advance()
+	}
+	if len(k.out) > 0 {
+		n = copy(p, k.out)
+		k.out = k.out[n:]
+		return n, nil, 0
+	}
+	switch {
+	case k.frame != nil:
+		return 0, errFrame, 0
+	case k.state == isEnd:
+		return 0, io.EOF, 0
+	case k.state == isRaw:
+		return 0, nil, 1 << 62
+	case k.state == inBody || k.state == inChunk:
+		return 0, nil, k.left
+	}
+	return 0, nil, 0
+}
+
+// cutShort turns an end of file in the middle of a message into an error.
+func (c *checkedConn) cutShort(err error) error {
+	if !errors.Is(err, io.EOF) {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch k := &c.check; {
+	case k.state == isRaw, k.state == atHead && len(k.in) == 0:
+		return io.EOF
+	}
+	return io.ErrUnexpectedEOF
+}
+
+// takeHead returns the head of the request that net/http has just read.
+func (c *checkedConn) takeHead() *head {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.check.heads) == 0 {
+		return nil
+	}
+	h := c.check.heads[0]
+	c.check.heads = c.check.heads[1:]
+	return h
+}
+
+// badFrame is what was wrong with a chunk, if anything.
+func (c *checkedConn) badFrame() *badRequest {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.check.frame
+}
+
+// release takes all bytes that came and were not delivered out of the checker.
+func (c *checkedConn) release() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := append(c.check.out, c.check.in...)
+	c.check.out, c.check.in = nil, nil
+	return b
+}
+
+// unread puts bytes back that were read too early.
+func (c *checkedConn) unread(b []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.check.out = append(append([]byte(nil), b...), c.check.out...)
+}
+
+// Close implements net.Conn.
+func (c *checkedConn) Close() error {
+	c.once.Do(c.gone)
+	return c.stream.Close()
+}
+
+// buffers are shared by all connections, so that an idle one holds none.
+var buffers = sync.Pool{New: func() any { b := make([]byte, readSize); return &b }}
+
+func getBuffer() *[]byte  { return buffers.Get().(*[]byte) }
+func putBuffer(b *[]byte) { buffers.Put(b) }

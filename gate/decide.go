@@ -1,0 +1,114 @@
+package gate
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+
+	"github.com/aisb-dev/aisb/gate/policy"
+	"github.com/aisb-dev/aisb/gate/resolve"
+)
+
+// decision is a target that was allowed, with the addresses that were judged.
+// Nothing is ever dialled but these.
+type decision struct {
+	policy.Decision
+	target policy.Target
+	addrs  []netip.AddrPort
+}
+
+// key names what was decided. Two decisions with one key lead to the same
+// addresses, so a kept connection of one may serve the other.
+func (d *decision) key() string {
+	h := sha256.New()
+	fmt.Fprint(h, d.target, d.Private, d.Reason, d.addrs)
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// errUndecided is what the dialler says to a call without a decision.
+var errUndecided = errors.New("dial without a decision")
+
+// decide judges a target: by the rules, then by the addresses that it leads to.
+// Either the decision or the refusal is nil.
+func (g *Gate) decide(ctx context.Context, method string, t policy.Target) (*decision, *refusal) {
+	p := g.policy.Load()
+	d := p.Decide(t)
+	if !d.Allow {
+		return nil, refuse(method, t, d)
+	}
+	addrs, ref := g.addresses(ctx, method, t, d)
+	if ref != nil {
+		return nil, ref
+	}
+	dec := &decision{Decision: d, target: t}
+	if d.Reason == policy.HostService {
+		dec.addrs = []netip.AddrPort{netip.AddrPortFrom(addrs[0], t.Port)}
+		return dec, nil
+	}
+	reason, private := g.judge(p, d, addrs, t.Port)
+	if reason != d.Reason {
+		return nil, refuseAddrs(method, t, d, reason, private)
+	}
+	for _, a := range addrs {
+		dec.addrs = append(dec.addrs, netip.AddrPortFrom(a.Unmap(), t.Port))
+	}
+	return dec, nil
+}
+
+// addresses returns where an allowed target leads.
+func (g *Gate) addresses(ctx context.Context, method string, t policy.Target, d policy.Decision) ([]netip.Addr, *refusal) {
+	switch {
+	case d.Reason == policy.HostService:
+		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, nil
+	case t.IsAddr():
+		return []netip.Addr{t.Addr}, nil
+	}
+	if d.Rule.Wildcard || d.Rule.All {
+		if !g.resolver.Cached(t.Host) && !g.names.take(d.Rule.Text, t.Host) {
+			r := refuse(method, t, d)
+			r.reason, r.status = policy.Limit, http.StatusForbidden
+			r.why = "too many new names below one wildcard in a minute"
+			return nil, r
+		}
+	}
+	addrs, err := g.resolver.Lookup(ctx, t.Host)
+	switch {
+	case errors.Is(err, resolve.ErrNoName):
+		return nil, failure(method, t, d, policy.NXDomain, http.StatusBadGateway)
+	case err != nil:
+		return nil, failure(method, t, d, policy.DNSFailure, http.StatusBadGateway)
+	}
+	return addrs, nil
+}
+
+// judge returns the decision's own reason if each address may be dialled, and
+// otherwise why not. private says that +private would have opened them all.
+func (g *Gate) judge(p *policy.Policy, d policy.Decision, addrs []netip.Addr, port uint16) (reason policy.Reason, private bool) {
+	worst := d.Reason
+	good := 0
+	private = true
+	for _, a := range addrs {
+		reason := p.CheckAddr(d, a, port)
+		if reason == d.Reason && g.own.has(a) {
+			reason = policy.OwnAddress
+		}
+		if reason == d.Reason {
+			good++
+			continue
+		}
+		if policy.Classify(a) != policy.Private || g.own.has(a) {
+			private = false
+		}
+		if worst != policy.OwnAddress {
+			worst = reason
+		}
+	}
+	if worst != d.Reason && good > 0 {
+		worst = policy.MixedAnswer
+	}
+	return worst, private
+}

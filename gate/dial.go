@@ -1,0 +1,130 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"time"
+)
+
+// Times of connecting.
+const (
+	dialTimeout  = 10 * time.Second
+	attemptDelay = 250 * time.Millisecond // RFC 8305, section 5
+	maxAttempts  = 8                      // addresses that are tried
+)
+
+// keepAlive finds peers that are gone within two minutes, without ending a
+// tunnel that is only silent.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 15 * time.Second, Count: 4}
+
+// dial connects to one of a decision's addresses. It is the only place from
+// which the gate connects to anything that a client asked for.
+func (g *Gate) dial(ctx context.Context, d *decision) (*net.TCPConn, error) {
+	if d == nil || !d.Allow || len(d.addrs) == 0 {
+		return nil, errUndecided
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	addrs := order(d.addrs)
+	if len(addrs) == 1 {
+		return dialOne(ctx, addrs[0])
+	}
+	return race(ctx, addrs)
+}
+
+func dialOne(ctx context.Context, addr netip.AddrPort) (*net.TCPConn, error) {
+	dialer := net.Dialer{KeepAliveConfig: keepAlive}
+	return dialer.DialTCP(ctx, "tcp", netip.AddrPort{}, addr)
+}
+
+// order alternates the families, IPv6 first (RFC 8305, section 4).
+func order(addrs []netip.AddrPort) []netip.AddrPort {
+	var six, four []netip.AddrPort
+	for _, a := range addrs {
+		if a.Addr().Is6() {
+			six = append(six, a)
+		} else {
+			four = append(four, a)
+		}
+	}
+	out := make([]netip.AddrPort, 0, len(addrs))
+	for i := range max(len(six), len(four)) {
+		if i < len(six) {
+			out = append(out, six[i])
+		}
+		if i < len(four) {
+			out = append(out, four[i])
+		}
+	}
+	return out[:min(len(out), maxAttempts)]
+}
+
+// race starts an attempt at each address when the one before has failed or has
+// taken attemptDelay, and keeps the first connection.
+func race(ctx context.Context, addrs []netip.AddrPort) (*net.TCPConn, error) {
+	type result struct {
+		conn *net.TCPConn
+		err  error
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	results := make(chan result)
+	running, started := 0, 0
+	start := func() {
+		addr := addrs[started]
+		started++
+		running++
+		go func() {
+			conn, err := dialOne(ctx, addr)
+			results <- result{conn, err}
+		}()
+	}
+	// The losers end at once when cancel is called; their connections, if any
+	// came about, are closed.
+	defer func() {
+		cancel()
+		go func() {
+			for range running {
+				if r := <-results; r.conn != nil {
+					r.conn.Close()
+				}
+			}
+		}()
+	}()
+	start()
+	timer := time.NewTimer(attemptDelay)
+	defer timer.Stop()
+	var errs error
+	for running > 0 || started < len(addrs) {
+		next := timer.C
+		if started == len(addrs) {
+			next = nil
+		}
+		select {
+		case <-next:
+			start()
+			timer.Reset(attemptDelay)
+		case r := <-results:
+			running--
+			if r.err == nil {
+				return r.conn, nil
+			}
+			errs = errors.Join(errs, r.err)
+			if ctx.Err() != nil {
+				return nil, errs
+			}
+			if started < len(addrs) {
+				start()
+				timer.Reset(attemptDelay)
+			}
+		}
+	}
+	return nil, errs
+}
+
+// isTimeout tells a time-out from a refusal, for the status.
+func isTimeout(err error) bool {
+	var t net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &t) && t.Timeout()
+}

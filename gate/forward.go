@@ -1,0 +1,184 @@
+package gate
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"strings"
+
+	"github.com/elazarl/goproxy"
+
+	"github.com/aisb-dev/aisb/gate/policy"
+)
+
+// checkedKey finds a request's connection in its context.
+type checkedKey struct{}
+
+// withChecked implements http.Server.ConnContext.
+func withChecked(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, checkedKey{}, c)
+}
+
+// serveHTTP serves what net/http has read from a checkedConn. Method, target
+// and fields are taken from the checked head, not from what net/http made of it.
+func (g *Gate) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	conn, _ := r.Context().Value(checkedKey{}).(*checkedConn)
+	if conn == nil {
+		panic(http.ErrAbortHandler)
+	}
+	h := conn.takeHead()
+	if h == nil {
+		panic(http.ErrAbortHandler)
+	}
+	x := g.newExchange(h, addrOf(conn))
+	rw := &responseWriter{ResponseWriter: w, x: x, conn: conn}
+	if h.bad != nil {
+		rw.refuse(malformed(h.bad))
+		return
+	}
+	defer rw.finish()
+	if h.method == http.MethodConnect {
+		rw.connect()
+		return
+	}
+	u, ok := h.url(h.target.String())
+	if !ok {
+		rw.refuse(malformed(bad("the path can't be passed on as it is")))
+		return
+	}
+	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
+	ctx = context.WithValue(ctx, writerKey{}, rw)
+	r = r.WithContext(ctx)
+	r.URL, r.Host, r.RequestURI = u, h.target.HostField(80), ""
+	r.Body = &countedBody{ReadCloser: r.Body, n: &rw.up}
+	g.engine.ServeHTTP(rw, r)
+}
+
+// writerKey finds the responseWriter of a request in its context.
+type writerKey struct{}
+
+func writerOf(ctx context.Context) *responseWriter {
+	w, _ := ctx.Value(writerKey{}).(*responseWriter)
+	return w
+}
+
+// handleRequest decides a plain HTTP request and makes it ready to go out.
+func (g *Gate) handleRequest(req *http.Request, ctx *goproxy.ProxyCtx) (*http.Request, *http.Response) {
+	w := writerOf(req.Context())
+	if w == nil {
+		return req, refusedWithoutWriter(req)
+	}
+	x := w.x
+	if isReserved(x.target.Host) {
+		return req, g.reserved(req, x)
+	}
+	x.decision, x.refusal = g.decide(req.Context(), x.method, x.target)
+	if x.refusal != nil {
+		return req, x.refusal.response(req, g.command)
+	}
+	stripHopByHop(req.Header)
+	if x.head.websocket {
+		req.Header.Set("Connection", "Upgrade")
+		req.Header.Set("Upgrade", "websocket")
+	}
+	if _, found := req.Header["User-Agent"]; !found {
+		req.Header["User-Agent"] = nil // or net/http names itself
+	}
+	// The host of the URL is the pool's key, so a kept connection is used only
+	// for the very decision that it was dialled for. Host names the target.
+	req.URL.Host = x.decision.key() + ":80"
+	req.Host = x.target.HostField(80)
+	req.Close = false // what the client wants of its own connection
+	ctx.RoundTripper = goproxy.RoundTripperFunc(g.roundTrip)
+	return req, nil
+}
+
+func refusedWithoutWriter(req *http.Request) *http.Response {
+	r := &refusal{reason: policy.BadRequest, status: http.StatusBadRequest, why: "the request was not checked"}
+	return r.response(req, "")
+}
+
+// roundTrip sends a decided request and passes interim answers on.
+func (g *Gate) roundTrip(req *http.Request, _ *goproxy.ProxyCtx) (*http.Response, error) {
+	w := writerOf(req.Context())
+	trace := &httptrace.ClientTrace{
+		GotConn: func(info httptrace.GotConnInfo) {
+			if w.allowed.CompareAndSwap(false, true) { // a retry gets another
+				g.logAllow(w.x, info.Conn)
+			}
+		},
+		Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
+			if code == http.StatusContinue {
+				return nil // net/http has sent its own when the body is read
+			}
+			return w.interim(code, http.Header(header))
+		},
+	}
+	resp, err := g.transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+	if err != nil {
+		w.err = err
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusSwitchingProtocols &&
+		(!w.x.head.websocket || !strings.EqualFold(resp.Header.Get("Upgrade"), "websocket")) {
+		resp.Body.Close()
+		w.err = errSwitched
+		return nil, errSwitched
+	}
+	return resp, nil
+}
+
+// dialRequest connects for a plain HTTP request. The Transport may use the
+// connection for another request, but only for one of the same key.
+func (g *Gate) dialRequest(ctx context.Context, _, addr string) (net.Conn, error) {
+	x := exchangeOf(ctx)
+	if x == nil || x.decision == nil || addr != x.decision.key()+":80" {
+		return nil, errUndecided
+	}
+	return g.dial(ctx, x.decision)
+}
+
+// handleResponse makes an answer ready for the client, and makes one when there
+// is none.
+func (g *Gate) handleResponse(resp *http.Response, ctx *goproxy.ProxyCtx) *http.Response {
+	w := writerOf(ctx.Req.Context())
+	if w == nil || w.x.refusal != nil || w.x.decision == nil {
+		return resp
+	}
+	if resp == nil {
+		w.x.refusal = w.failure()
+		return w.x.refusal.response(ctx.Req, g.command)
+	}
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		resp.Body = newUpgraded(resp.Body, w)
+		return resp
+	}
+	stripHopByHop(resp.Header)
+	if _, found := resp.Header["Content-Type"]; !found {
+		resp.Header["Content-Type"] = nil // or net/http guesses one
+	}
+	if w.x.head.websocket {
+		resp.Header.Set("Connection", "close") // the connection is raw already
+	}
+	return resp
+}
+
+// stripHopByHop removes what concerns one connection alone (RFC 9110, section
+// 7.6.1), also the fields that Connection names.
+func stripHopByHop(h http.Header) {
+	for _, list := range h["Connection"] {
+		for name := range strings.SplitSeq(list, ",") {
+			if name = textproto.TrimString(name); name != "" {
+				h.Del(name)
+			}
+		}
+	}
+	for _, name := range []string{
+		"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authentication-Info",
+		"Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings",
+	} {
+		h.Del(name)
+	}
+}

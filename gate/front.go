@@ -1,0 +1,224 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/aisb-dev/aisb/gate/policy"
+)
+
+// exchange is one request of a client and what became of it.
+type exchange struct {
+	gate   *Gate
+	id     uint64
+	begin  time.Time
+	from   netip.AddrPort
+	method string
+	target policy.Target
+	head   *head // of plain HTTP
+
+	decision *decision
+	refusal  *refusal
+	client   *clientEnd // of CONNECT
+	sni      string
+	alpn     string
+}
+
+func (g *Gate) newExchange(h *head, from netip.AddrPort) *exchange {
+	return &exchange{
+		gate: g, id: g.lastID.Add(1), begin: time.Now(), from: from,
+		method: h.method, target: h.target, head: h,
+	}
+}
+
+// exchangeKey finds the exchange in a request's context.
+type exchangeKey struct{}
+
+func exchangeOf(ctx context.Context) *exchange {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return x
+}
+
+// front serves a new connection in a goroutine of its own, if there is room.
+func (g *Gate) front(conn net.Conn) {
+	c, ok := conn.(stream)
+	if !ok {
+		conn.Close()
+		return
+	}
+	select {
+	case g.slots <- struct{}{}:
+	default:
+		// Everyone waiting would be worse off with one more; say so quickly.
+		r := &refusal{reason: policy.Limit, status: http.StatusServiceUnavailable, why: "too many connections"}
+		g.counts.limited.Add(1)
+		c.SetWriteDeadline(time.Now().Add(time.Second))
+		r.write(c, "", g.command)
+		c.Close()
+		return
+	}
+	g.frontsMu.Lock()
+	g.waiting[c] = true
+	g.frontsMu.Unlock()
+	leave := sync.OnceFunc(func() { <-g.slots })
+	g.fronts.Go(func() {
+		kept := false
+		defer func() {
+			// One request must not end the gate for all others.
+			if p := recover(); p != nil {
+				g.logPanic(addrOf(c))
+				kept = false
+			}
+			g.unwait(c)
+			if !kept {
+				c.Close()
+				leave()
+			}
+		}()
+		kept = g.serveFirst(c, leave)
+	})
+}
+
+func (g *Gate) unwait(c net.Conn) {
+	g.frontsMu.Lock()
+	delete(g.waiting, c)
+	g.frontsMu.Unlock()
+}
+
+// serveFirst reads the first head and sends the connection on its way: CONNECT
+// to goproxy at once, all else behind a checkedConn to net/http. It reports
+// whether somebody else closes the connection now.
+func (g *Gate) serveFirst(c stream, leave func()) (kept bool) {
+	from := addrOf(c)
+	if tcp, ok := c.(*net.TCPConn); ok {
+		tcp.SetKeepAliveConfig(keepAlive)
+	}
+	if reason := g.clients.Check(c); reason != "" {
+		g.foreign(c, from, reason)
+		return false
+	}
+	c.SetReadDeadline(time.Now().Add(headTimeout))
+	buf := getBuffer()
+	defer putBuffer(buf)
+	b, err := readHead(c, (*buf)[:0])
+	if err != nil {
+		return false
+	}
+	g.unwait(c)
+	c.SetReadDeadline(time.Time{})
+	skip := 0
+	if len(b) > 1 && b[0] == '\r' && b[1] == '\n' { // RFC 9112, section 2.2
+		skip = 2
+	}
+	end := headEnd(b, skip)
+	if end == 0 || end > maxHead || !isConnect(b[skip:]) {
+		return g.hand(c, b, leave)
+	}
+	h := parseHead(b[skip:end])
+	if h.bad != nil {
+		g.answer(c, from, malformed(h.bad))
+		return false
+	}
+	x := g.newExchange(h, from)
+	x.head = nil
+	x.client = &clientEnd{stream: c, pending: append([]byte(nil), b[end:]...), done: leave}
+	g.connect(x, &connectWriter{x: x})
+	return true
+}
+
+// readHead reads until a head is there, or more than a head may have.
+func readHead(c io.Reader, b []byte) ([]byte, error) {
+	for {
+		if len(b) == cap(b) {
+			b = append(b, make([]byte, 4096)...)[:len(b)]
+		}
+		seen := len(b)
+		n, err := c.Read(b[seen:cap(b)])
+		b = b[:seen+n]
+		if seen < 2 && len(b) > 1 && b[0] == '\r' && b[1] == '\n' {
+			seen = 2 // an empty line may precede the head
+		}
+		if headEnd(b, seen) > 0 || len(b) > maxHead {
+			return b, nil
+		}
+		if err != nil {
+			return b, err
+		}
+	}
+}
+
+func isConnect(b []byte) bool {
+	const method = "CONNECT "
+	return len(b) > len(method) && string(b[:len(method)]) == method
+}
+
+// hand gives a connection with the bytes read from it to net/http.
+func (g *Gate) hand(c stream, b []byte, leave func()) bool {
+	k := &checkedConn{stream: c, gone: leave}
+	k.check.feed(b)
+	select {
+	case g.handover <- k:
+		return true
+	case <-g.ending:
+		return false
+	}
+}
+
+// connect lets goproxy serve a CONNECT.
+func (g *Gate) connect(x *exchange, w http.ResponseWriter) {
+	req := &http.Request{
+		Method: http.MethodConnect, URL: &url.URL{Host: x.target.String()}, Host: x.target.String(),
+		ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: http.NoBody, RemoteAddr: x.from.String(),
+	}
+	g.engine.ServeHTTP(w, req.WithContext(context.WithValue(context.Background(), exchangeKey{}, x)))
+}
+
+// answer refuses a connection whose request has no exchange.
+func (g *Gate) answer(c stream, from netip.AddrPort, r *refusal) {
+	g.logRefusal(&exchange{gate: g, id: g.lastID.Add(1), from: from, begin: time.Now()}, r)
+	c.SetWriteDeadline(time.Now().Add(lingerTime))
+	r.write(c, "", g.command)
+	lingerClose(c)
+}
+
+// foreign refuses a client that may not use this gate. It is not told why.
+func (g *Gate) foreign(c stream, from netip.AddrPort, reason policy.Reason) {
+	g.counts.foreign.Add(1)
+	g.log.Write(Record{Event: EventForeign, ID: g.lastID.Add(1), Reason: reason, Client: from})
+	r := &refusal{reason: reason, status: http.StatusForbidden, why: "this gate serves other clients"}
+	c.SetWriteDeadline(time.Now().Add(lingerTime))
+	r.write(c, "", g.command)
+	lingerClose(c)
+}
+
+// lingerTime bounds how long an answer may take to reach a client that is
+// still sending.
+const lingerTime = 500 * time.Millisecond
+
+// lingerClose closes a connection so that an answer arrives: closed with
+// unread bytes, a connection is reset, and a reset overtakes what was sent
+// (RFC 9112, section 9.6).
+func lingerClose(c stream) error {
+	c.CloseWrite()
+	c.SetReadDeadline(time.Now().Add(lingerTime))
+	io.CopyN(io.Discard, c, 1<<20)
+	return c.Close()
+}
+
+// isTemporary reports errors of accept(2) that pass.
+func isTemporary(err error) bool {
+	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED, syscall.EPROTO, syscall.EINTR, syscall.EPERM} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,224 @@
+// Package gate is a forward proxy that connects only where a policy allows.
+//
+// A connection passes these steps, each in a file of its own: the client is
+// checked (clients.go); its first head is read and checked (front.go, head.go);
+// the target is decided, resolved and its addresses judged (decide.go); one of
+// these addresses is dialled (dial.go); goproxy relays (engine.go), for CONNECT
+// between ends that judge the first bytes and count the rest (tunnel.go), for
+// plain HTTP behind a connection that lets net/http see checked bytes alone
+// (checkedconn.go).
+package gate
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/elazarl/goproxy"
+
+	"github.com/aisb-dev/aisb/gate/policy"
+	"github.com/aisb-dev/aisb/gate/resolve"
+)
+
+// Config is what a gate is made of. A gate has one policy; other listeners with
+// other policies are other gates, which may share resolver and log.
+type Config struct {
+	Policy   *policy.Policy // nil allows nothing
+	Resolver *resolve.Resolver
+	Log      *Log
+	Clients  Clients
+	Key      []byte // proves to a client which gate it talks to; nil proves nothing
+	Command  string // what an --allow is added to, in answers: "aisb run"
+	MaxConns int    // connections at once, 0 is DefaultMaxConns
+}
+
+// DefaultMaxConns leaves room for some ten thousand tunnels that are silent.
+const DefaultMaxConns = 16384
+
+// Gate is a proxy. It is made by New, runs in Serve and ends by Drain.
+type Gate struct {
+	resolver *resolve.Resolver
+	log      *Log
+	clients  Clients
+	key      []byte
+	command  string
+
+	policy  atomic.Pointer[policy.Policy]
+	own     ownAddrs
+	names   nameCap
+	counts  counts
+	tunnels tunnels
+	lastID  atomic.Uint64
+	slots   chan struct{} // one a connection
+
+	engine    *goproxy.ProxyHttpServer
+	transport *http.Transport
+	server    *http.Server
+	handover  chan net.Conn // to server
+
+	ending   chan struct{} // closed when Drain begins
+	endOnce  sync.Once
+	fronts   sync.WaitGroup // goroutines of connections whose head is awaited
+	frontsMu sync.Mutex
+	waiting  map[net.Conn]bool // connections of fronts
+}
+
+// New makes a gate.
+func New(c Config) (*Gate, error) {
+	if c.Resolver == nil || c.Log == nil {
+		return nil, errors.New("a gate needs a resolver and a log")
+	}
+	if c.MaxConns == 0 {
+		c.MaxConns = DefaultMaxConns
+	}
+	if c.Command == "" {
+		c.Command = "aisb gate"
+	}
+	g := &Gate{
+		resolver: c.Resolver, log: c.Log, clients: c.Clients, key: c.Key, command: c.Command,
+		names:    nameCap{limit: newNames},
+		slots:    make(chan struct{}, c.MaxConns),
+		handover: make(chan net.Conn),
+		ending:   make(chan struct{}),
+		waiting:  make(map[net.Conn]bool),
+	}
+	g.policy.Store(c.Policy)
+	if c.Policy == nil {
+		g.policy.Store(&policy.Policy{})
+	}
+	g.transport = newTransport(g)
+	g.engine = newEngine(g)
+	g.server = &http.Server{
+		Handler:                      http.HandlerFunc(g.serveHTTP),
+		ConnContext:                  withChecked,
+		IdleTimeout:                  idleTimeout,
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     log.New(io.Discard, "", 0),
+	}
+	return g, nil
+}
+
+// Times of plain HTTP and of the first head.
+const (
+	idleTimeout = 2 * time.Minute  // between requests, to the end of the next head
+	headTimeout = 20 * time.Second // for the first head of a connection
+)
+
+// Serve accepts clients until the listener is closed, by Drain or else.
+func (g *Gate) Serve(ln net.Listener) error {
+	var all sync.WaitGroup
+	all.Go(func() { g.server.Serve(&chanListener{conns: g.handover, ending: g.ending, addr: ln.Addr()}) })
+	stop := make(chan struct{})
+	all.Go(func() {
+		select {
+		case <-g.ending:
+			ln.Close()
+		case <-stop:
+		}
+	})
+	err := g.accept(ln)
+	close(stop)
+	g.end()
+	all.Wait()
+	g.fronts.Wait()
+	return err
+}
+
+// accept takes connections. When the process is out of descriptors or memory,
+// it waits a little: those who are connected may go, and then there is room.
+func (g *Gate) accept(ln net.Listener) error {
+	const firstPause, longestPause = 5 * time.Millisecond, time.Second
+	pause := firstPause
+	for {
+		conn, err := ln.Accept()
+		switch {
+		case err == nil:
+			pause = firstPause
+			g.front(conn)
+			continue
+		case errors.Is(err, net.ErrClosed):
+			return nil
+		case !isTemporary(err):
+			return err
+		}
+		select {
+		case <-g.ending:
+			return nil
+		case <-time.After(pause):
+			pause = min(pause*2, longestPause)
+		}
+	}
+}
+
+// end stops accepting, once.
+func (g *Gate) end() { g.endOnce.Do(func() { close(g.ending) }) }
+
+// Drain stops accepting, lets requests and tunnels end, and cuts what is left
+// when ctx is done.
+func (g *Gate) Drain(ctx context.Context) {
+	g.end()
+	g.frontsMu.Lock()
+	for conn := range g.waiting { // they have not asked for anything yet
+		conn.SetReadDeadline(time.Unix(1, 0))
+	}
+	g.frontsMu.Unlock()
+	if g.server.Shutdown(ctx) != nil {
+		g.server.Close()
+	}
+	g.tunnels.wait(ctx)
+	g.tunnels.cutAll(policy.Shutdown)
+	g.transport.CloseIdleConnections()
+}
+
+// SetPolicy replaces the policy. Tunnels that it would refuse are cut.
+func (g *Gate) SetPolicy(p *policy.Policy) {
+	g.policy.Store(p)
+	g.transport.CloseIdleConnections()
+	g.tunnels.cutWhere(policy.PolicyChanged, func(t *tunnel) bool {
+		d := p.Decide(t.x.target)
+		if !d.Allow {
+			return true
+		}
+		addr := addrOf(t.server.stream).Addr()
+		return d.Reason != policy.HostService && p.CheckAddr(d, addr, t.x.target.Port) != d.Reason
+	})
+}
+
+// addrOf is the peer of a connection.
+func addrOf(c net.Conn) netip.AddrPort {
+	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+		ap := a.AddrPort()
+		return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
+	}
+	return netip.AddrPort{}
+}
+
+// chanListener hands connections to net/http.
+type chanListener struct {
+	conns  chan net.Conn
+	ending chan struct{}
+	addr   net.Addr
+}
+
+// Accept implements net.Listener.
+func (l *chanListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.ending:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (l *chanListener) Close() error { return nil }
+
+// Addr implements net.Listener.
+func (l *chanListener) Addr() net.Addr { return l.addr }

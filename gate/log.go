@@ -1,0 +1,144 @@
+package gate
+
+import (
+	"io"
+	"net/netip"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/aisb-dev/aisb/gate/policy"
+)
+
+// Event is what a line of the log tells of.
+type Event string
+
+// The events, a closed set described in docs/gate-log.md.
+const (
+	EventListening Event = "listening"
+	EventAllow     Event = "allow"
+	EventDeny      Event = "deny"
+	EventError     Event = "error"
+	EventClose     Event = "close"
+	EventReload    Event = "reload"
+	EventForeign   Event = "foreign-client"
+	EventExit      Event = "exit"
+)
+
+// Record is one line of the log. It has no place for paths, queries, header
+// fields and bodies, so none can slip in. Zero fields are left out, except that
+// Traffic writes its counts even when they are zero.
+type Record struct {
+	Event   Event
+	ID      uint64
+	Method  string
+	Host    string
+	Port    uint16
+	Reason  policy.Reason
+	Rule    string
+	Addr    netip.AddrPort // what was dialled; of listening, where
+	SNI     string
+	ALPN    string
+	Client  netip.AddrPort
+	Traffic *Traffic
+}
+
+// Traffic is what went through a request or a tunnel.
+type Traffic struct {
+	Up, Down int64 // bytes from and to the client
+	Duration time.Duration
+}
+
+// Log writes records as one JSON object a line. It is safe for concurrent use.
+type Log struct {
+	z   *zap.Logger
+	run string
+}
+
+// NewLog writes to w, unbuffered, so that a reader at the end of a pipe sees
+// each line at once. run names the sandbox, "" leaves the key out.
+func NewLog(w io.Writer, run string) *Log {
+	encoder := zapcore.NewJSONEncoder(zapcore.EncoderConfig{
+		TimeKey:    "ts",
+		EncodeTime: encodeTime,
+		MessageKey: "event",
+		LineEnding: zapcore.DefaultLineEnding,
+	})
+	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), zapcore.InfoLevel)
+	return &Log{z: zap.New(core), run: run}
+}
+
+// encodeTime is RFC 3339 in UTC with milliseconds.
+func encodeTime(t time.Time, enc zapcore.PrimitiveArrayEncoder) {
+	enc.AppendString(t.UTC().Format("2006-01-02T15:04:05.000Z"))
+}
+
+// Write writes one record.
+func (l *Log) Write(r Record) {
+	fields := make([]zap.Field, 0, 14)
+	text := func(key, value string) {
+		if value != "" {
+			fields = append(fields, zap.String(key, printable(value)))
+		}
+	}
+	if r.ID != 0 {
+		fields = append(fields, zap.Uint64("id", r.ID))
+	}
+	text("run", l.run)
+	text("method", r.Method)
+	text("host", r.Host)
+	if r.Port != 0 {
+		fields = append(fields, zap.Uint16("port", r.Port))
+	}
+	text("reason", string(r.Reason))
+	text("rule", r.Rule)
+	if r.Addr.IsValid() {
+		text("addr", r.Addr.String())
+	}
+	text("sni", r.SNI)
+	text("alpn", r.ALPN)
+	if r.Traffic != nil {
+		fields = append(fields, zap.Int64("up", r.Traffic.Up), zap.Int64("down", r.Traffic.Down),
+			zap.Int64("ms", r.Traffic.Duration.Milliseconds()))
+	}
+	if r.Client.IsValid() {
+		text("client", r.Client.String())
+	}
+	l.z.Info(string(r.Event), fields...)
+}
+
+// maxText bounds a text in the log: a name has at most 253 bytes.
+const maxText = 255
+
+// printable keeps printable ASCII and writes every other byte as \xNN. Names
+// from outside can't move a cursor, reverse a line or forge one, not even when
+// a tool has decoded the JSON.
+func printable(s string) string {
+	if len(s) > maxText {
+		s = s[:maxText]
+	}
+	clean := true
+	for i := range len(s) {
+		if s[i] < 0x20 || s[i] > 0x7e {
+			clean = false
+			break
+		}
+	}
+	if clean {
+		return s
+	}
+	const hex = "0123456789abcdef"
+	var b strings.Builder
+	for i := range len(s) {
+		if c := s[i]; c < 0x20 || c > 0x7e {
+			b.WriteString(`\x`)
+			b.WriteByte(hex[c>>4])
+			b.WriteByte(hex[c&15])
+			continue
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}

@@ -1,0 +1,112 @@
+package gate
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/aisb-dev/aisb/gate/policy"
+)
+
+// helloTimeout is how long a tunnel's client may take to show what it speaks.
+const helloTimeout = 10 * time.Second
+
+// peek reads until the client has shown whom it means: a TLS ClientHello or, on
+// port 80, an HTTP request, for the very name of CONNECT. It returns all it read.
+func (t *tunnel) peek(first []byte) ([]byte, error) {
+	conn := t.client.stream
+	conn.SetReadDeadline(time.Now().Add(helloTimeout))
+	defer conn.SetReadDeadline(time.Time{})
+	buf := getBuffer()
+	defer putBuffer(buf)
+	want := 1
+	for {
+		for len(first) < want {
+			n, err := conn.Read(*buf)
+			first = append(first, (*buf)[:n]...)
+			switch {
+			case n > 0:
+			case errors.Is(err, io.EOF) && len(first) == 0:
+				return nil, nil // the client has changed its mind
+			case err != nil:
+				return nil, refusalError{policy.NotTLS}
+			}
+		}
+		more, err := t.firstBytes(first)
+		if err != nil || more == 0 {
+			return first, err
+		}
+		if more > maxHello+maxRecords*recordHeader || len(first) > maxHello+maxRecords*recordHeader {
+			return nil, refusalError{policy.NotTLS}
+		}
+		want = more
+	}
+}
+
+// firstBytes judges what came so far: more is 0 when it is enough.
+func (t *tunnel) firstBytes(b []byte) (more int, err error) {
+	target := t.x.target
+	h, want, err := parseHello(b)
+	switch {
+	case errors.Is(err, errMoreHello):
+		return want, nil
+	case err == nil:
+		t.x.sni, t.x.alpn = h.sni, h.alpn
+		if h.sni == "" {
+			return 0, refusalError{policy.NoSNI}
+		}
+		if !equalFold(h.sni, target.Host) {
+			return 0, refusalError{policy.SNIMismatch}
+		}
+		return 0, nil
+	case target.Port != 80:
+		return 0, refusalError{policy.NotTLS}
+	}
+	// Clients of ws:// tunnel their plain HTTP request.
+	return plainRequest(b, target)
+}
+
+// plainRequest judges a plain HTTP/1.1 request in a tunnel to port 80.
+func plainRequest(b []byte, target policy.Target) (more int, err error) {
+	end := headEnd(b, 0)
+	if end == 0 {
+		line := b[:min(len(b), 24)]
+		if i := bytes.IndexByte(line, ' '); len(b) > maxHead || i < 0 && len(line) == 24 || i >= 0 && !isToken(string(line[:i])) {
+			return 0, refusalError{policy.NotTLS}
+		}
+		return len(b) + 1, nil
+	}
+	line, rest, ok := cutLine(b[:end])
+	h := head{}
+	if !ok {
+		return 0, refusalError{policy.NotTLS}
+	}
+	if _, err := h.parseRequestLine(line); err != nil || h.http10 || h.method == http.MethodConnect {
+		return 0, refusalError{policy.NotTLS}
+	}
+	if h.parseFields(rest) != nil || h.checkFields() != nil {
+		return 0, refusalError{policy.NotTLS}
+	}
+	for _, f := range h.fields {
+		if strings.EqualFold(f.name, "host") {
+			if t, err := policy.ParseHost(f.value, 80); err != nil || t != target {
+				return 0, refusalError{policy.SNIMismatch}
+			}
+		}
+	}
+	return 0, nil
+}
+
+// equalFold compares names in ASCII alone: other letters have case mappings
+// that lead into ASCII (the Kelvin sign is one).
+func equalFold(a, b string) bool {
+	for i := range len(a) {
+		if a[i] >= 0x80 {
+			return false
+		}
+	}
+	return strings.EqualFold(a, b)
+}

@@ -1,0 +1,220 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/aisb-dev/aisb/gate"
+	"github.com/aisb-dev/aisb/gate/fdmsg"
+	"github.com/aisb-dev/aisb/gate/policy"
+	"github.com/aisb-dev/aisb/gate/resolve"
+)
+
+// Times of the gate's process.
+const (
+	configTimeout = 10 * time.Second
+	drainTime     = 300 * time.Millisecond // the sandbox is gone when stop comes
+)
+
+// child is the gate's side.
+type child struct {
+	conn   *fdmsg.Conn
+	runDir string
+	gate   *gate.Gate
+	log    *gate.Log
+	pasta  atomic.Int64
+	canary atomic.Int64
+	served chan error
+}
+
+// Main is the main function of a gate's process. It returns the exit status.
+func Main() int {
+	// A core file would hold the key and what passes through.
+	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+	conn, err := fdmsg.FromFile(os.NewFile(fd, "parent"))
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "aisb-gate: error: this process is started by aisb, not by hand: %v\n", err)
+		return 2
+	}
+	c := &child{conn: conn, served: make(chan error, 1)}
+	if err := c.configure(); err != nil {
+		conn.Send(message{Kind: kindFailed, Error: err.Error()})
+		return 1
+	}
+	if err := conn.Send(message{Kind: kindReady}); err != nil {
+		c.lifeline()
+		return 1
+	}
+	return c.obey()
+}
+
+// configure takes the first message and begins to serve.
+func (c *child) configure() error {
+	c.conn.SetReadDeadline(time.Now().Add(configTimeout))
+	var m message
+	received, err := c.conn.Recv(&m)
+	if err != nil {
+		return fmt.Errorf("receive configuration: %w", err)
+	}
+	defer func() { received.Close() }()
+	c.conn.SetReadDeadline(time.Time{})
+	if m.Kind != kindConfig || m.Config == nil || len(received.Files) != 3 {
+		return errors.New("receive configuration: it is not whole")
+	}
+	cfg := m.Config
+	c.runDir = cfg.RunDir
+	ln, err := net.FileListener(received.Files[0])
+	if err != nil {
+		return fmt.Errorf("use the listener: %w", err)
+	}
+	canary, err := net.FileListener(received.Files[1])
+	if err != nil {
+		return fmt.Errorf("use the canary listener: %w", err)
+	}
+	logFile := received.Files[2]
+	received.Files = received.Files[:2] // the log stays open
+	c.log = gate.NewLog(logFile, cfg.Run)
+	if err := c.build(cfg); err != nil {
+		return err
+	}
+	c.log.Listening(ln.Addr().(*net.TCPAddr).AddrPort())
+	go c.watchCanary(canary)
+	go func() { c.served <- c.gate.Serve(ln) }()
+	return nil
+}
+
+func (c *child) build(cfg *Config) error {
+	p, _, err := policy.Parse(cfg.Allow, cfg.Deny, policy.Options{AllowAllNames: cfg.AllowAllNames})
+	if err != nil {
+		return err
+	}
+	var servers []resolve.Server
+	if cfg.Resolver != "" {
+		s, err := resolve.ParseServer(cfg.Resolver)
+		if err != nil {
+			return err
+		}
+		servers = append(servers, s)
+	}
+	command := cfg.Command
+	if command == "" {
+		command = "aisb run"
+	}
+	c.gate, err = gate.New(gate.Config{
+		Policy: p, Resolver: resolve.New(resolve.Config{Servers: servers}), Log: c.log,
+		Clients: gate.Clients{UID: os.Getuid(), Pasta: &c.pasta}, Key: cfg.Key, Command: command,
+	})
+	return err
+}
+
+// watchCanary counts who comes to a port of the host's loopback that only a
+// leak in the fence can reach. Whoever may use the gate is the sandbox; other
+// processes of the host that scan ports don't count.
+func (c *child) watchCanary(ln net.Listener) {
+	clients := gate.Clients{UID: os.Getuid(), Pasta: &c.pasta}
+	for {
+		conn, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		if clients.Check(conn) == "" {
+			c.canary.Add(1)
+			c.log.Write(gate.Record{Event: gate.EventForeign, Reason: policy.ForeignClient, Addr: local(conn)})
+		}
+		conn.Close()
+	}
+}
+
+func local(conn net.Conn) netip.AddrPort {
+	a, _ := conn.LocalAddr().(*net.TCPAddr)
+	return a.AddrPort()
+}
+
+// obey serves the parent's requests until stop or the end of the lifeline.
+func (c *child) obey() int {
+	requests := make(chan message)
+	go c.receive(requests)
+	for {
+		select {
+		case err := <-c.served:
+			// The listener is broken, which is nobody's wish.
+			c.exit(policy.Limit)
+			fmt.Fprintf(os.Stderr, "aisb-gate: error: serve: %v\n", err)
+			return 1
+		case m, ok := <-requests:
+			if !ok {
+				c.lifeline()
+				return 0
+			}
+			reply, last := c.answer(m)
+			if err := c.conn.Send(reply); err != nil {
+				c.lifeline()
+				return 1
+			}
+			if last {
+				return 0
+			}
+		}
+	}
+}
+
+// receive passes messages on. It closes the channel at the end of file.
+func (c *child) receive(requests chan<- message) {
+	defer close(requests)
+	for {
+		var m message
+		received, err := c.conn.Recv(&m)
+		received.Close() // no request has descriptors yet
+		if err != nil {
+			return
+		}
+		requests <- m
+	}
+}
+
+// answer does what a request asks for. last says that it was the last.
+func (c *child) answer(m message) (reply message, last bool) {
+	switch m.Kind {
+	case kindPasta:
+		if m.PID <= 0 {
+			return message{Kind: kindFailed, Error: fmt.Sprintf("process id %d", m.PID)}, false
+		}
+		c.pasta.Store(int64(m.PID))
+		return message{Kind: kindDone}, false
+	case kindStop:
+		ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+		defer cancel()
+		c.gate.Drain(ctx)
+		c.exit(policy.Shutdown)
+		report := c.gate.Report()
+		report.Canary = int(c.canary.Load())
+		return message{Kind: kindReport, Report: &report}, true
+	}
+	return message{Kind: kindFailed, Error: fmt.Sprintf("unknown request %q", m.Kind)}, false
+}
+
+// lifeline ends a gate whose parent has gone, and leaves nothing of the run:
+// the parent can't any more.
+func (c *child) lifeline() {
+	c.exit(policy.Shutdown)
+	if c.runDir == "" || !filepath.IsAbs(c.runDir) {
+		return
+	}
+	if err := os.RemoveAll(c.runDir); err != nil {
+		io.WriteString(os.Stderr, "aisb-gate: error: "+err.Error()+"\n")
+	}
+}
+
+func (c *child) exit(reason policy.Reason) {
+	c.log.Write(gate.Record{Event: gate.EventExit, Reason: reason})
+}

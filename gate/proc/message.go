@@ -1,0 +1,71 @@
+// Package proc runs a gate in a process of its own.
+//
+// Parent and gate share a socket pair (gate/fdmsg). The gate has nothing else
+// of its parent: no environment, no terminal, no standard streams.
+//
+//	parent                                gate
+//	--- config, with descriptors --->     builds the gate
+//	                  <--- ready ---      serves
+//	                  <--- failed ---     or can't, and ends
+//	--- pasta PID ---------------->       from now on only that process may connect
+//	                  <--- done ---
+//	--- stop --------------------->       drains
+//	                  <--- report ---     and ends
+//	closes, or dies -------------->       end of file: ends at once
+//
+// Each request of the parent has one answer. The end of file is the lifeline:
+// it comes also when the parent was killed, and the gate then removes the run's
+// directory, since nobody else is left to do so.
+package proc
+
+import (
+	"github.com/aisb-dev/aisb/gate"
+	"github.com/aisb-dev/aisb/gate/policy"
+)
+
+// Name is the argv[0] of a gate's process.
+const Name = "aisb-gate"
+
+// fd is the gate's end of the socket pair.
+const fd = 3
+
+// Config is what the gate is made of, as data.
+type Config struct {
+	Run     string `json:"run,omitempty"` // name of the sandbox, for the log
+	Command string `json:"command,omitempty"`
+
+	Allow         []policy.Line `json:"allow,omitempty"`
+	Deny          []policy.Line `json:"deny,omitempty"`
+	AllowAllNames bool          `json:"allow_all_names,omitempty"`
+
+	// Resolver is as resolve.ParseServer reads it; "" is the host's resolv.conf.
+	Resolver string `json:"resolver,omitempty"`
+
+	Key []byte `json:"key,omitempty"` // proves to the sandbox that it is its gate
+
+	// RunDir is removed when the lifeline ends.
+	RunDir string `json:"run_dir,omitempty"`
+}
+
+// kind names a message.
+type kind string
+
+const (
+	kindConfig kind = "config" // files: listener, canary listener, log
+	kindPasta  kind = "pasta"
+	kindStop   kind = "stop"
+
+	kindReady  kind = "ready"
+	kindDone   kind = "done"
+	kindFailed kind = "failed"
+	kindReport kind = "report"
+)
+
+// message is either direction's. Kind says which other field counts.
+type message struct {
+	Kind   kind         `json:"kind"`
+	Config *Config      `json:"config,omitempty"`
+	PID    int          `json:"pid,omitempty"`
+	Error  string       `json:"error,omitempty"`
+	Report *gate.Report `json:"report,omitempty"`
+}

@@ -1,0 +1,87 @@
+package gate
+
+import (
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/aisb-dev/aisb/gate/policy"
+)
+
+// record begins a line about an exchange.
+func (x *exchange) record(e Event, reason policy.Reason) Record {
+	r := Record{
+		Event: e, ID: x.id, Method: x.method, Reason: reason, Client: x.from, SNI: x.sni, ALPN: x.alpn,
+	}
+	if x.target.Port != 0 {
+		r.Host, r.Port = x.target.Name(), x.target.Port
+	}
+	if x.decision != nil {
+		r.Rule = x.decision.RuleText()
+	}
+	return r
+}
+
+// logAllow writes that an exchange may go on, and where it is connected to.
+func (g *Gate) logAllow(x *exchange, conn net.Conn) {
+	r := x.record(EventAllow, x.decision.Reason)
+	r.Addr = addrOf(conn)
+	g.log.Write(r)
+	g.counts.reached(x.target, x.decision.Reason)
+}
+
+// logRefusal writes that an exchange got an answer of the gate's own.
+func (g *Gate) logRefusal(x *exchange, r *refusal) {
+	event := EventDeny
+	switch r.reason {
+	case policy.NXDomain, policy.DNSFailure, policy.DialFailure, policy.UpstreamFailure:
+		event = EventError
+	}
+	rec := x.record(event, r.reason)
+	rec.Rule = r.rule
+	g.log.Write(rec)
+	g.counts.refused(x.target, r.reason, r.allow)
+}
+
+// logClose writes the end of a tunnel. One that the gate cut before a byte
+// passed is a denial.
+func (g *Gate) logClose(t *tunnel) {
+	var cause policy.Reason
+	if c := t.cause.Load(); c != nil {
+		cause = *c
+	}
+	if !t.passed {
+		if cause == "" {
+			cause = policy.NotTLS // it went away in the middle of its first bytes
+		}
+		g.log.Write(t.x.record(EventDeny, cause))
+		g.counts.refused(t.x.target, cause, allowAfter(t.x.target, cause))
+		return
+	}
+	g.logDone(t.x, t.up.Load(), t.down.Load(), cause)
+}
+
+// allowAfter is the rule that would have let a cut tunnel be.
+func allowAfter(t policy.Target, cause policy.Reason) string {
+	switch cause {
+	case policy.NoSNI, policy.NotTLS:
+		return suggestRule(t) + "+tcp"
+	}
+	return ""
+}
+
+// logDone writes what went through. cause is why the gate ended it, if it did.
+func (g *Gate) logDone(x *exchange, up, down int64, cause policy.Reason) {
+	r := x.record(EventClose, cause)
+	r.Traffic = &Traffic{Up: up, Down: down, Duration: time.Since(x.begin)}
+	g.log.Write(r)
+	g.counts.moved(x.target, up, down)
+}
+
+// logPanic writes that a fault of the gate's own ended a connection.
+func (g *Gate) logPanic(client netip.AddrPort) {
+	g.log.Write(Record{Event: EventError, Reason: policy.UpstreamFailure, Client: client})
+}
+
+// Listening writes the ready line.
+func (l *Log) Listening(addr netip.AddrPort) { l.Write(Record{Event: EventListening, Addr: addr}) }

@@ -1,0 +1,177 @@
+package gate
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/aisb-dev/aisb/gate/policy"
+)
+
+// responseWriter is what goproxy writes the answer of a plain HTTP request to.
+// It sends on at once what comes, counts it, and writes refusals itself,
+// because net/http knows no reason phrases of ours.
+type responseWriter struct {
+	http.ResponseWriter
+	x    *exchange
+	conn *checkedConn
+
+	err     error // of the round trip
+	up      atomic.Int64
+	down    atomic.Int64
+	refused bool
+	taken   net.Conn // the raw connection after Hijack
+	allowed atomic.Bool
+}
+
+// errSwitched reports a change of protocol that was not asked for.
+var errSwitched = errors.New("answer switches to another protocol")
+
+// WriteHeader implements http.ResponseWriter.
+func (w *responseWriter) WriteHeader(status int) {
+	if r := w.x.refusal; r != nil {
+		w.refuse(r)
+		return
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter. Each piece leaves at once: who streams
+// does so for a reason, and an answer in one piece has one flush.
+func (w *responseWriter) Write(p []byte) (int, error) {
+	if w.refused {
+		return len(p), nil
+	}
+	n, err := w.ResponseWriter.Write(p)
+	w.down.Add(int64(n))
+	if err == nil {
+		err = http.NewResponseController(w.ResponseWriter).Flush()
+	}
+	return n, err
+}
+
+// ReadFrom implements io.ReaderFrom, with a shared buffer.
+func (w *responseWriter) ReadFrom(src io.Reader) (int64, error) {
+	buf := getBuffer()
+	defer putBuffer(buf)
+	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{src}, *buf)
+}
+
+// Flush implements http.Flusher.
+func (w *responseWriter) Flush() {
+	if !w.refused {
+		http.NewResponseController(w.ResponseWriter).Flush()
+	}
+}
+
+// interim sends an answer before the answer (103 and the like).
+func (w *responseWriter) interim(code int, header http.Header) error {
+	if code < 100 || code > 199 || code == http.StatusSwitchingProtocols {
+		return nil
+	}
+	h := w.Header()
+	for name, values := range header {
+		h[name] = values
+	}
+	stripHopByHop(h)
+	w.ResponseWriter.WriteHeader(code)
+	clear(h)
+	return nil
+}
+
+// refuse writes a refusal on the raw connection and closes it.
+func (w *responseWriter) refuse(r *refusal) {
+	if w.refused {
+		return
+	}
+	w.refused = true
+	w.x.gate.logRefusal(w.x, r)
+	raw, err := w.takeOver()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	w.taken = nil
+	raw.SetWriteDeadline(time.Now().Add(lingerTime))
+	r.write(raw, w.x.method, w.x.gate.command)
+	lingerClose(raw.stream)
+	raw.Close()
+}
+
+// takeOver takes the connection from net/http.
+func (w *responseWriter) takeOver() (*checkedConn, error) {
+	_, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, err
+	}
+	// What net/http has read ahead goes back to the front of the connection.
+	ahead, _ := rw.Reader.Peek(rw.Reader.Buffered())
+	w.conn.unread(ahead)
+	w.conn.stream.SetDeadline(time.Time{})
+	w.taken = w.conn
+	return w.conn, nil
+}
+
+// Hijack implements http.Hijacker, for goproxy to relay after an upgrade.
+func (w *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, err := w.takeOver()
+	if err != nil {
+		return nil, nil, err
+	}
+	return c, &bufio.ReadWriter{}, nil
+}
+
+// connect serves a CONNECT that was not the first request of its connection.
+func (w *responseWriter) connect() {
+	c, err := w.takeOver()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	w.taken = nil
+	w.x.client = &clientEnd{stream: c.stream, pending: c.release(), done: func() { c.once.Do(c.gone) }}
+	w.x.gate.connect(w.x, &connectWriter{x: w.x})
+}
+
+// failure is the refusal for a round trip that brought no answer.
+func (w *responseWriter) failure() *refusal {
+	x := w.x
+	if frame := w.conn.badFrame(); frame != nil {
+		r := malformed(frame)
+		r.what = x.method + " " + x.target.String()
+		return r
+	}
+	if !w.allowed.Load() { // no connection was got
+		return dialFailure(x, w.err)
+	}
+	status := http.StatusBadGateway
+	if isTimeout(w.err) {
+		status = http.StatusGatewayTimeout
+	}
+	return failure(x.method, x.target, x.decision.Decision, policy.UpstreamFailure, status)
+}
+
+// finish ends what a request has begun.
+func (w *responseWriter) finish() {
+	if w.taken != nil {
+		w.taken.Close()
+	}
+	if w.allowed.Load() {
+		w.x.gate.logDone(w.x, w.up.Load(), w.down.Load(), "")
+	}
+}
+
+// countedBody counts what is read of a request's body.
+type countedBody struct {
+	io.ReadCloser
+	n *atomic.Int64
+}
+
+// Read implements io.Reader.
+func (b *countedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.n.Add(int64(n))
+	return n, err
+}

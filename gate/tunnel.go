@@ -1,0 +1,212 @@
+package gate
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"github.com/aisb-dev/aisb/gate/policy"
+)
+
+// tunnel joins a client and a server after CONNECT. goproxy copies between its
+// two ends; the ends judge the first bytes, count the others, and let the
+// kernel move them.
+type tunnel struct {
+	g      *Gate
+	x      *exchange
+	client *clientEnd
+	server *serverEnd
+
+	judged chan struct{} // closed when the client's first bytes are judged
+	passed bool          // that they may go up; valid once judged is closed
+	up     atomic.Int64
+	down   atomic.Int64
+	open   atomic.Int32 // ends that are not closed
+	cause  atomic.Pointer[policy.Reason]
+}
+
+// clientEnd is the client's side of a tunnel. Before the tunnel exists it is
+// what answers are written to.
+type clientEnd struct {
+	stream
+	pending []byte // what came after the head of CONNECT
+	done    func() // called when it is closed
+	tunnel  *tunnel
+	once    sync.Once
+}
+
+// serverEnd is the server's side of a tunnel.
+type serverEnd struct {
+	stream
+	tunnel *tunnel
+	once   sync.Once
+}
+
+// newTunnel joins a client with a connection that was dialled for it.
+func newTunnel(x *exchange, conn stream) *tunnel {
+	t := &tunnel{g: x.gate, x: x, client: x.client, judged: make(chan struct{})}
+	t.server = &serverEnd{stream: conn, tunnel: t}
+	t.client.tunnel = t
+	t.open.Store(2)
+	x.gate.tunnels.add(t)
+	return t
+}
+
+// WriteTo implements io.WriterTo: everything that goes up. io.Copy prefers it.
+func (c *clientEnd) WriteTo(io.Writer) (n int64, err error) {
+	t := c.tunnel
+	defer t.contain(&err)
+	err = t.admit()
+	t.passed = err == nil
+	close(t.judged)
+	if err != nil {
+		t.cut(err)
+		return 0, err
+	}
+	return t.relay(t.server.stream, c.stream, &t.up, t.x.decision.Upload)
+}
+
+// WriteTo implements io.WriterTo: everything that comes down. A server that
+// speaks first is not heard before the client has shown what it speaks.
+func (s *serverEnd) WriteTo(io.Writer) (n int64, err error) {
+	t := s.tunnel
+	defer t.contain(&err)
+	<-t.judged
+	if !t.passed {
+		return 0, net.ErrClosed
+	}
+	return t.relay(t.client.stream, s.stream, &t.down, 0)
+}
+
+// contain turns a panic into the end of this tunnel alone.
+func (t *tunnel) contain(err *error) {
+	if p := recover(); p != nil {
+		t.g.logPanic(t.x.from)
+		*err = net.ErrClosed
+		t.client.Close()
+		t.server.Close()
+	}
+}
+
+// relayStep is how much is moved before the count is updated.
+const relayStep = 8 << 20
+
+// errBudget ends a tunnel that has used up what its rule lets go up.
+var errBudget = refusalError{policy.Budget}
+
+// refusalError is a tunnel's end by the gate itself.
+type refusalError struct{ reason policy.Reason }
+
+func (e refusalError) Error() string { return string(e.reason) }
+
+// relay moves bytes until the source ends. Between two TCP connections
+// io.Copy lets the kernel do it (splice(2)), also through a LimitedReader.
+func (t *tunnel) relay(dst, src stream, count *atomic.Int64, budget int64) (int64, error) {
+	var total int64
+	for {
+		step := int64(relayStep)
+		if budget > 0 {
+			left := budget - count.Load()
+			if left <= 0 {
+				err := overBudget(src)
+				if err != nil {
+					t.cut(err)
+				}
+				return total, err
+			}
+			step = min(step, left)
+		}
+		n, err := io.Copy(dst, &io.LimitedReader{R: src, N: step})
+		count.Add(n)
+		total += n
+		if err != nil || n < step {
+			return total, err
+		}
+	}
+}
+
+// overBudget tells a client that would send more from one that has ended.
+func overBudget(src io.Reader) error {
+	switch n, err := src.Read(make([]byte, 1)); {
+	case n > 0:
+		return errBudget
+	case errors.Is(err, io.EOF):
+		return nil
+	default:
+		return err
+	}
+}
+
+// admit judges the client's first bytes and sends them up.
+func (t *tunnel) admit() error {
+	first := t.client.pending
+	t.client.pending = nil
+	if !t.x.decision.TCP {
+		var err error
+		if first, err = t.peek(first); err != nil {
+			return err
+		}
+	}
+	t.g.logAllow(t.x, t.server.stream)
+	if len(first) > 0 {
+		n, err := t.server.stream.Write(first)
+		t.up.Add(int64(n))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close implements net.Conn.
+func (c *clientEnd) Close() error {
+	err := net.ErrClosed
+	c.once.Do(func() {
+		if c.tunnel != nil {
+			err = c.stream.Close()
+			c.tunnel.closed()
+		} else {
+			err = lingerClose(c.stream) // an answer was written
+		}
+		c.done()
+	})
+	return err
+}
+
+// Close implements net.Conn.
+func (s *serverEnd) Close() error {
+	err := net.ErrClosed
+	s.once.Do(func() {
+		err = s.stream.Close()
+		s.tunnel.closed()
+	})
+	return err
+}
+
+// cut ends a tunnel for a reason of the gate's own. A TLS client is told by an
+// alert, so that it has something better to show than a reset connection.
+func (t *tunnel) cut(err error) {
+	var r refusalError
+	if !errors.As(err, &r) {
+		return
+	}
+	if !t.cause.CompareAndSwap(nil, &r.reason) {
+		return
+	}
+	if r.reason == policy.NoSNI || r.reason == policy.SNIMismatch && t.x.sni != "" {
+		// fatal, unrecognized_name (RFC 6066, section 3)
+		t.client.stream.Write([]byte{21, 3, 1, 0, 2, 2, 112})
+	}
+	t.client.Close()
+	t.server.Close()
+}
+
+// closed notes that one end is closed; after the second the tunnel is history.
+func (t *tunnel) closed() {
+	if t.open.Add(-1) == 0 {
+		t.g.tunnels.remove(t)
+		t.g.logClose(t)
+	}
+}
