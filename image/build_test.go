@@ -32,16 +32,15 @@ func TestBuildArgs(t *testing.T) {
 
 // Lines of podman 5.4.2, shortened.
 func TestSteps(t *testing.T) {
-	out := `[1/5] STEP 1/1: FROM 1111 AS base
---> 21670d3dc511
-[2/5] STEP 1/6: FROM 2167 AS tools
-[2/5] STEP 2/6: USER 0:0
-[2/5] STEP 4/6: RUN set -eu;     apt-get update
+	out := `[1/4] STEP 1/6: FROM 2167 AS tools
+[1/4] STEP 2/6: USER 0:0
+--> 1487e68798bc
+[1/4] STEP 4/6: RUN set -eu;     apt-get update
 Get:1 InRelease [140 kB]
 STEP 9/9: RUN [9/9] STEP 9/9: no
-[7/5] STEP 2/2: RUN beyond
-[5/5] STEP 99/99: RUN beyond
-[4/5] STEP 2/2: RUN npm`
+[7/4] STEP 2/2: RUN beyond
+[4/4] STEP 99/99: RUN beyond
+[3/4] STEP 2/2: RUN npm`
 	s := Spec{Base: DefaultBase, BaseID: idOne, Harness: harness(t, "pi")}
 	var log bytes.Buffer
 	var got []string

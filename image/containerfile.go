@@ -41,9 +41,8 @@ type stage struct {
 // harness; and in the last one first what the user adds, then the harness.
 func (s Spec) stages() []stage {
 	stages := []stage{
-		// A stage of its own, so that podman's --from replaces every use.
-		{from: s.Base, name: "base"},
-		{from: "base", name: "tools", does: s.toolsStage()},
+		// The only use of the base: podman's --from replaces the first FROM.
+		{from: s.Base, name: "tools", does: s.toolsStage()},
 	}
 	if s.Harness.NPM != nil {
 		stages = append(stages,
@@ -87,12 +86,10 @@ func (s Spec) nodeStage() []instruction {
 			npmInstall("/tmp/node", fmt.Sprintf(`"node-linux-$arch@%s" npm@11`, s.Harness.NPM.Node)),
 			`mkdir -p /opt/aisb/node/lib/node_modules`,
 			`cd /tmp/node/node_modules`,
-			`mv "node-linux-$arch/bin" "node-linux-$arch/include" "node-linux-$arch/LICENSE" /opt/aisb/node/`,
+			`mv "node-linux-$arch/bin" "node-linux-$arch/LICENSE" /opt/aisb/node/`,
 			`mv npm /opt/aisb/node/lib/node_modules/`,
 			`ln -s ../lib/node_modules/npm/bin/npm-cli.js /opt/aisb/node/bin/npm`,
 			`ln -s ../lib/node_modules/npm/bin/npx-cli.js /opt/aisb/node/bin/npx`,
-			// Headers of OpenSSL for machines that this image doesn't run on, 60 MB.
-			`find /opt/aisb/node/include/node/openssl/archs -mindepth 1 -maxdepth 1 ! -name linux-x86_64 ! -name linux-aarch64 -exec rm -r {} +`,
 			`chown -R root:root /opt/aisb`,
 			`rm -r /tmp/node`,
 		)},
@@ -195,7 +192,8 @@ func label(labels map[string]string) string {
 func aptInstall(packages []string) string {
 	return "export DEBIAN_FRONTEND=noninteractive; \\\n" +
 		"    apt-get update; \\\n" +
-		"    apt-get install -y --no-install-recommends \\\n        " +
+		// A build that is cut off is thrown away: dpkg needn't sync each file.
+		"    apt-get install -y --no-install-recommends -o Dpkg::Options::=--force-unsafe-io \\\n        " +
 		strings.Join(packages, " \\\n        ") + "; \\\n" +
 		"    apt-get clean; \\\n" +
 		"    rm -rf /var/lib/apt/lists/* /var/log/apt /var/log/dpkg.log /var/cache/debconf/*-old"
