@@ -35,6 +35,8 @@ type OriginSpec struct {
 // duration is a time.Duration written "10ms".
 type duration time.Duration
 
+func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
 func (d *duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	*d = duration(v)
