@@ -14,3 +14,5 @@ var foreignCalls = []call{
 	{"arm socket", 0x40000028, 281, [6]uint64{unix.AF_UNIX, unix.SOCK_STREAM}, unix.ENOSYS},
 	{"arm getpid", 0x40000028, 20, [6]uint64{}, unix.ENOSYS},
 }
+
+var archChildren = map[string]func([]string) (any, error){}

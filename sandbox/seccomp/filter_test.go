@@ -19,7 +19,6 @@ type call struct {
 	want syscall.Errno // 0: let through
 }
 
-
 // judge runs the program in the interpreter of golang.org/x/net/bpf. That one
 // reads big-endian packets, so each word of struct seccomp_data is written so.
 func judge(t *testing.T, o Options, c call) string {

@@ -42,8 +42,9 @@ func Program(o Options) ([]unix.SockFilter, error) {
 }
 
 // Install puts the filter on every thread of this process, and so on all that
-// it starts, for good. The caller must have set no_new_privs on the calling
-// thread (seccomp(2), EACCES). On an error no thread has the filter.
+// it starts, for good. no_new_privs has to be set (seccomp(2), EACCES), on all
+// threads, or with the goroutine locked to the one that has it. On an error no
+// thread has the filter.
 func Install(o Options) error {
 	program, err := Program(o)
 	if err != nil {
