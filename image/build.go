@@ -36,14 +36,8 @@ func (s Spec) BuildArgs(dir string, o BuildOptions) []string {
 	return append(args, dir)
 }
 
-// PullArgs gets the base image, at all or, with newer, as it is now.
-func PullArgs(base string, newer bool) []string {
-	policy := "missing"
-	if newer {
-		policy = "newer"
-	}
-	return []string{"pull", "--quiet", "--policy", policy, base}
-}
+// PullArgs gets the base image as it is now.
+func PullArgs(base string) []string { return []string{"pull", "--quiet", base} }
 
 // IDArgs asks for the ID of an image, which ParseID reads.
 func IDArgs(ref string) []string {
@@ -59,16 +53,19 @@ func ParseID(out []byte) (string, error) {
 	return strings.TrimPrefix(id, "sha256:"), nil
 }
 
-// WarmArgs runs nothing in a container of the image. podman then makes the
-// copy of its layers whose files belong to the mapped user, which takes
-// seconds; the first real run would have to wait for it.
+// WarmArgs creates a container of the image that never runs; its output is
+// the ID, for RemoveContainerArgs. podman then makes the copy of the image's
+// layers whose files belong to the mapped user, which takes seconds; the first
+// real run would have to wait for it.
 func WarmArgs(tag string) []string {
 	return []string{
-		"run", "--rm", "--pull=never", "--log-driver=none", "--network=none", "--http-proxy=false", "--no-healthcheck",
-		"--userns=keep-id:uid=1000,gid=1000", "--user=1000:1000", "--cap-drop=all", "--security-opt=no-new-privileges",
-		"--workdir=/", "--entrypoint", `["/bin/true"]`, tag,
+		"create", "--pull=never", "--log-driver=none", "--network=none", "--http-proxy=false", "--no-healthcheck",
+		"--image-volume=ignore", "--userns=keep-id:uid=1000,gid=1000", "--user=0:0", "--cap-drop=all", tag,
 	}
 }
+
+// RemoveContainerArgs removes the container of WarmArgs.
+func RemoveContainerArgs(id string) []string { return []string{"rm", "--force", id} }
 
 // ListArgs asks for all images of aisb, which ParseList reads.
 func ListArgs() []string {
@@ -132,7 +129,11 @@ func (s Spec) Steps(out io.Reader, log io.Writer, step func(Step)) error {
 	stages := s.stages()
 	total := 0
 	for _, st := range stages {
-		total += len(st.does)
+		for _, in := range st.does {
+			if in.title != "" {
+				total++
+			}
+		}
 	}
 	n := 0
 	r := bufio.NewReader(out)
@@ -170,7 +171,8 @@ func stepTitle(stages []stage, line string) (string, bool) {
 	if st < 1 || st > len(stages) || n < 2 || n-2 >= len(stages[st-1].does) {
 		return "", false
 	}
-	return stages[st-1].does[n-2].title, true
+	title := stages[st-1].does[n-2].title
+	return title, title != ""
 }
 
 // Bytes writes a size for people.

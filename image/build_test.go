@@ -50,7 +50,7 @@ STEP 9/9: RUN [9/9] STEP 9/9: no
 			t.Errorf("step %q is %d of %d", st.Title, st.N, st.Of)
 		}
 	})
-	want := []string{"be root", "install developer tools", "install pi coding agent"}
+	want := []string{"install developer tools", "install pi coding agent"}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}

@@ -27,7 +27,7 @@ const (
 
 // instruction is a line of the Containerfile and what it is for.
 type instruction struct {
-	title string
+	title string // "" for what takes no time and explains itself
 	text  string
 }
 
@@ -54,8 +54,8 @@ func (s Spec) stages() []stage {
 
 func (s Spec) toolsStage() []instruction {
 	return []instruction{
-		{"be root", "USER 0:0"}, // whoever the base image is
-		{"mark the image as aisb's", label(map[string]string{LabelFormat: fmt.Sprint(formatVersion)})},
+		{"", "USER 0:0"}, // whoever the base image is
+		{"", label(map[string]string{LabelFormat: fmt.Sprint(formatVersion)})},
 		{"install developer tools", shell(
 			`if ! command -v apt-get >/dev/null; then echo "the base image has no apt-get: choose a Debian-like one" >&2; exit 1; fi`,
 			aptInstall(tools),
@@ -138,13 +138,12 @@ func (s Spec) lastStage() []instruction {
 	lines = append(lines, `find / -xdev -type f -perm /6000 -exec chmod ug-s {} +`)
 	does = append(does, instruction{"put commands in place", shell(lines...)})
 	return append(does,
-		instruction{"describe the image", label(map[string]string{LabelHarness: s.Harness.Name, LabelBase: s.Base})},
-		// What the base would start by itself; aisb's own entrypoint is put
-		// in its place at run time.
-		instruction{"start nothing", "ENTRYPOINT []"},
-		instruction{"start a shell", `CMD ["bash"]`},
-		instruction{"be the agent", "USER 1000:1000"},
-		instruction{"work in the project", "WORKDIR /project"},
+		instruction{"", label(map[string]string{LabelHarness: s.Harness.Name, LabelBase: s.Base})},
+		// In place of what the base would start; aisb puts its own entrypoint
+		// there at run time.
+		instruction{"", "ENTRYPOINT []\nCMD [\"bash\"]"},
+		instruction{"", "USER 1000:1000"},
+		instruction{"", "WORKDIR /project"},
 	)
 }
 
@@ -159,7 +158,10 @@ func (s Spec) Containerfile() []byte {
 		}
 		b.WriteByte('\n')
 		for _, in := range st.does {
-			fmt.Fprintf(&b, "\n# %s\n%s\n", in.title, in.text)
+			if in.title != "" {
+				fmt.Fprintf(&b, "\n# %s\n", in.title)
+			}
+			fmt.Fprintf(&b, "%s\n", in.text)
 		}
 	}
 	return b.Bytes()

@@ -13,8 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/aisb-dev/aisb/image"
 	"github.com/aisb-dev/aisb/sandbox/podman"
 )
@@ -69,8 +67,8 @@ func (b *builder) build(ctx context.Context, s image.Spec) (string, error) {
 		return "", b.interrupted(ctx, err)
 	}
 	p.step("prepare the layers for your user")
-	if _, err := b.output(ctx, image.WarmArgs(s.Tag())); err != nil {
-		return "", b.interrupted(ctx, fmt.Errorf("try the image: %w", err))
+	if err := b.warm(ctx, s.Tag()); err != nil {
+		return "", b.interrupted(ctx, err)
 	}
 	p.end()
 	if err := b.records.Save(s, time.Now()); err != nil {
@@ -88,7 +86,7 @@ func (b *builder) base(ctx context.Context, ref string, p *progress) (string, er
 		}
 	}
 	p.step("get the base image " + ref)
-	if _, err := b.output(ctx, image.PullArgs(ref, b.o.pull)); err != nil {
+	if _, err := b.output(ctx, image.PullArgs(ref)); err != nil {
 		return "", &exitError{code: exitPodman, err: fmt.Errorf("get the base image %q: %w", ref, err),
 			hint: "name an image that podman can pull or already has, with --base-image or AISB_BASE_IMAGE"}
 	}
@@ -102,6 +100,18 @@ func (b *builder) id(ctx context.Context, ref string) (string, error) {
 		return "", fmt.Errorf("find the image %q: %w", ref, err)
 	}
 	return image.ParseID(out)
+}
+
+// warm makes podman prepare the image for the mapped user.
+func (b *builder) warm(ctx context.Context, tag string) error {
+	out, err := b.output(ctx, image.WarmArgs(tag))
+	if err == nil {
+		_, err = b.output(context.WithoutCancel(ctx), image.RemoveContainerArgs(strings.TrimSpace(string(out))))
+	}
+	if err != nil {
+		return fmt.Errorf("prepare the image: %w", err)
+	}
+	return nil
 }
 
 // layers runs the build, shows its steps, and the end of its output when it
@@ -141,7 +151,7 @@ func (b *builder) layers(ctx context.Context, s image.Spec, p *progress) error {
 	}
 	p.end()
 	if !b.o.verbose && ctx.Err() == nil {
-		for _, line := range tail.lines {
+		for _, line := range tail.lastStep() {
 			b.u.line("podman: ", line)
 		}
 	}
@@ -168,11 +178,22 @@ func (b *builder) output(ctx context.Context, args []string) ([]byte, error) {
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
-		lines := strings.Split(strings.TrimSpace(errs.String()), "\n")
-		return nil, &exitError{code: exitPodman, err: fmt.Errorf("podman: %s (%w)", lines[len(lines)-1], err),
+		return nil, &exitError{code: exitPodman, err: fmt.Errorf("podman: %s (%w)", saidLast(errs.String()), err),
 			hint: podman.Hint(errs.String())}
 	}
 	return out.Bytes(), nil
+}
+
+// saidLast is the line of podman's standard error that says what went wrong.
+func saidLast(text string) string {
+	last := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "Error: ") || line != "" && !strings.HasPrefix(last, "Error: ") {
+			last = line
+		}
+	}
+	return strings.TrimPrefix(last, "Error: ")
 }
 
 // interrupted gives the error of a call that a signal ended the usual status.
@@ -224,70 +245,4 @@ func (b *builder) prune(ctx context.Context, all bool, before time.Time) error {
 	}
 	_, err = b.output(ctx, image.PruneArgs())
 	return err
-}
-
-// progress shows which step a build is at: on a terminal in one line that
-// changes, otherwise in a line for each step.
-type progress struct {
-	u    *ui
-	tty  bool
-	busy bool
-	t    time.Time
-}
-
-func newProgress(u *ui) *progress {
-	f, ok := u.Err.(*os.File)
-	return &progress{u: u, tty: ok && term.IsTerminal(int(f.Fd())), t: time.Now()}
-}
-
-func (p *progress) step(text string) {
-	if !p.tty {
-		p.u.notef("image: %s", text)
-		return
-	}
-	p.busy = true
-	// Erase to the end of the line (ECMA-48, EL).
-	fmt.Fprintf(p.u.Err, "\raisb: image: %s (%s)\x1b[K", printable(text), time.Since(p.t).Round(time.Second))
-}
-
-// end leaves the terminal's line empty. It may be called again.
-func (p *progress) end() {
-	if p.busy {
-		fmt.Fprint(p.u.Err, "\r\x1b[K")
-		p.busy = false
-	}
-}
-
-// tail keeps the last lines of what is written, a part of a line included.
-type tail struct {
-	max   int
-	lines []string
-	open  bool // the last line has no newline yet
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	for part := range strings.SplitAfterSeq(string(p), "\n") {
-		if part == "" {
-			continue
-		}
-		text := strings.TrimRight(part, "\r\n")
-		if t.open {
-			t.lines[len(t.lines)-1] += text
-		} else {
-			t.lines = append(t.lines, text)
-		}
-		t.open = !strings.HasSuffix(part, "\n")
-	}
-	if extra := len(t.lines) - t.max; extra > 0 {
-		t.lines = t.lines[extra:]
-	}
-	return len(p), nil
-}
-
-// escaped passes lines of a child on without what would drive the terminal.
-type escaped struct{ w io.Writer }
-
-func (e *escaped) Write(p []byte) (int, error) {
-	_, err := fmt.Fprintln(e.w, printable(strings.TrimRight(string(p), "\r\n")))
-	return len(p), err
 }
