@@ -63,7 +63,7 @@ func harness(args []string) int {
 	case "await":
 		return await()
 	case "orphans":
-		return orphans(1000)
+		return orphans(600)
 	}
 	return 0
 }

@@ -64,17 +64,23 @@ func connect(pid int) (gate, canary net.Listener, err error) {
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		return nil, nil, err
 	}
-	in := fmt.Sprintf("nsenter --net=/proc/%d/ns/net ip ", pid)
-	for _, line := range []string{
-		"ip link set lo up",
-		fmt.Sprintf("ip link add outer type veth peer name inner netns %d", pid),
-		"ip addr add 169.254.1.3/24 dev outer", "ip addr add fd77::1/64 dev outer nodad", "ip link set outer up",
-		in + "addr add 169.254.1.9/24 dev inner", in + "addr add fd77::9/64 dev inner nodad", in + "link set inner up",
-		in + "route add default via 169.254.1.3", in + "-6 route add default via fd77::1",
+	for _, c := range []struct{ command, input string }{
+		{"ip -batch -", fmt.Sprintf(`link set lo up
+link add outer type veth peer name inner netns %d
+addr add 169.254.1.3/24 dev outer
+addr add fd77::1/64 dev outer nodad
+link set outer up`, pid)},
+		{fmt.Sprintf("nsenter --net=/proc/%d/ns/net ip -batch -", pid), `addr add 169.254.1.9/24 dev inner
+addr add fd77::9/64 dev inner nodad
+link set inner up
+route add default via 169.254.1.3
+route add default via inet6 fd77::1`},
 	} {
-		words := strings.Fields(line)
-		if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w: %s", line, err, out)
+		words := strings.Fields(c.command)
+		cmd := exec.Command(words[0], words[1:]...)
+		cmd.Stdin = strings.NewReader(c.input)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w: %s", c.command, err, out)
 		}
 	}
 	if gate, err = net.Listen("tcp4", "169.254.1.3:0"); err == nil {
