@@ -46,10 +46,9 @@ func (s Spec) container(binary string, conf podman.Conf) podman.Container {
 	case NetNone:
 		c.Network = "none"
 	case NetFull:
-		// The host's loopback stays unmapped in this mode too.
-		c.Network = "pasta:--map-host-loopback,none,--map-guest-addr,none,-t,none,-u,none,-T,none,-U,none,--no-map-gw"
+		c.Network = pastaNetwork(mappedLoopback(s.Net))
 	default:
-		c.Network = pastaNetwork()
+		c.Network = pastaNetwork(mappedLoopback(s.Net))
 		c.Sysctls = []string{sendBuffer}
 	}
 	if s.Net == NetFull {

@@ -22,19 +22,31 @@ var HostLoopback = netip.MustParseAddr("169.254.1.3")
 // can't be switched off, so the fence closes it and the proof tries it.
 var DNSForward = netip.MustParseAddr("169.254.1.1")
 
-// pastaOptions are aisb's options of pasta: one address mapped to the host's
-// loopback, nothing forwarded in either direction, no other way to the host.
-func pastaOptions() []string {
+// pastaOptions are aisb's options of pasta: one address, or "none", mapped to
+// the host's loopback, nothing forwarded in either direction, no other way to
+// the host.
+func pastaOptions(loopback string) []string {
 	return []string{
-		"--map-host-loopback", HostLoopback.String(),
+		"--map-host-loopback", loopback,
 		"--map-guest-addr", "none",
 		"-t", "none", "-u", "none", "-T", "none", "-U", "none",
 		"--no-map-gw",
 	}
 }
 
+// mappedLoopback is the address that pasta maps to the host's loopback in a
+// mode. With an open network the host's loopback stays unmapped too.
+func mappedLoopback(mode NetMode) string {
+	if mode == NetFull {
+		return "none"
+	}
+	return HostLoopback.String()
+}
+
 // pastaNetwork is the value of podman's --network.
-func pastaNetwork() string { return "pasta:" + strings.Join(pastaOptions(), ",") }
+func pastaNetwork(loopback string) string {
+	return "pasta:" + strings.Join(pastaOptions(loopback), ",")
+}
 
 // pastaAllowed are arguments that podman 5 adds by itself, harmless as given.
 // The values of --dns-forward and --netns vary.
@@ -43,8 +55,8 @@ var pastaAllowed = []string{"--config-net", "--quiet", "--ipv4-only", "--ipv6-on
 // checkPastaArgs compares the running pasta's arguments (without argv[0]) with
 // what aisb asked for and podman adds. Anything else is an error: it would be a
 // way out, or a way in.
-func checkPastaArgs(args []string) error {
-	want := pastaOptions()
+func checkPastaArgs(args []string, loopback string) error {
+	want := pastaOptions(loopback)
 	seen := map[string]string{}
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
@@ -95,8 +107,9 @@ var ErrNoPasta = errors.New("no pasta process serves the container's network nam
 
 // FindPasta returns the process that serves the network namespace of the
 // container whose first process has host pid. It compares namespaces by inode,
-// not names, and checks the arguments that pasta runs with. proc is /proc.
-func FindPasta(proc string, pid, uid int) (int, error) {
+// not names, and checks the arguments that pasta runs with, loopback among them.
+// proc is /proc.
+func FindPasta(proc string, pid, uid int, loopback string) (int, error) {
 	netns, err := inode(filepath.Join(proc, strconv.Itoa(pid), "ns/net"))
 	if err != nil {
 		return 0, fmt.Errorf("find pasta: %w", err)
@@ -128,7 +141,7 @@ func FindPasta(proc string, pid, uid int) (int, error) {
 		if ino, err := inode(filepath.Join(root, args[i+1])); err != nil || ino != netns {
 			continue
 		}
-		if err := checkPastaArgs(args); err != nil {
+		if err := checkPastaArgs(args, loopback); err != nil {
 			return 0, fmt.Errorf("pasta (process %d) runs with other arguments than aisb's: %w", candidate, err)
 		}
 		return candidate, nil

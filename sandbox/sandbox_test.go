@@ -34,7 +34,7 @@ func TestPastaArguments(t *testing.T) {
 		{"nothing", "", "--map-host-loopback"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := checkPastaArgs(strings.Fields(c.args))
+			err := checkPastaArgs(strings.Fields(c.args), HostLoopback.String())
 			switch {
 			case c.part == "" && err != nil:
 				t.Errorf("refused: %v", err)

@@ -20,7 +20,7 @@ type process struct {
 	ppid int
 }
 
-// processes lists those of the machine, or of the lab.
+// processes lists those of the machine, or of the lab, but no zombies.
 func processes() []process {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -34,7 +34,7 @@ func processes() []process {
 			continue
 		}
 		status, err := os.ReadFile(filepath.Join(dir, "status"))
-		if err != nil {
+		if err != nil || strings.HasPrefix(field(string(status), "State"), "Z") {
 			continue
 		}
 		p := process{args: strings.Split(strings.TrimSuffix(string(cmdline), "\x00"), "\x00")}

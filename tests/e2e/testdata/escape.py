@@ -20,8 +20,9 @@ def datagram(family, address, port):
     with socket.socket(family, socket.SOCK_DGRAM) as s:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
         s.settimeout(LIMIT)
-        s.sendto(query, (address, port))
-        s.recvfrom(512)
+        s.connect((address, port))  # so that errors of the other side are seen
+        s.send(query)
+        s.recv(512)
 
 
 def packet(*_):
