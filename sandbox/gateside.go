@@ -71,6 +71,7 @@ func (s *Session) startGate(ctx context.Context, key []byte) {
 	}
 	cfg := s.spec.Gate
 	cfg.Run = s.spec.Name
+	cfg.Command = "aisb run"
 	cfg.RunDir = s.dirs.Runtime
 	cfg.Key = key
 	side.up = make(chan struct{})
@@ -169,7 +170,7 @@ func (s *Session) namePasta(pid int) error {
 	if s.spec.Net == NetNone {
 		return nil
 	}
-	pasta, err := FindPasta("/proc", pid, s.host.UID)
+	pasta, err := FindPasta("/proc", pid, s.host.UID, mappedLoopback(s.spec.Net))
 	if err != nil {
 		return &Failure{Status: 78, Err: err, Hint: "see docs/networking.md for what aisb expects of pasta"}
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/aisb-dev/aisb/gate"
 	"github.com/aisb-dev/aisb/gate/fdmsg"
-	"github.com/aisb-dev/aisb/gate/proc"
 	"github.com/aisb-dev/aisb/sandbox/handshake"
 	"github.com/aisb-dev/aisb/sandbox/podman"
 )
@@ -50,8 +49,7 @@ type Result struct {
 	Report   gate.Report // what the gate saw; zero without a gate
 	GateDied bool        // the gate ended before it was asked to
 	Proof    []handshake.ProbeResult
-	Duration time.Duration // of the command
-	Log      string        // the gate's log file
+	Log      string // the gate's log file
 }
 
 // Session is a run. Its methods are safe for concurrent use.
@@ -133,6 +131,9 @@ func (s *Session) start(ctx context.Context) error {
 // Stdio are the command's descriptors; the caller closes them.
 func (s *Session) Stdio() Stdio { return s.stdio }
 
+// Started is when the command was about to run.
+func (s *Session) Started() time.Time { return s.started }
+
 // Signal sends sig to the command.
 func (s *Session) Signal(sig syscall.Signal) error {
 	return s.entry.Send(handshake.Control{Signal: int(sig)})
@@ -146,7 +147,7 @@ func (s *Session) Wait(ctx context.Context) Result {
 	status := s.podman.wait()
 	r := Result{
 		Status: status, Started: true, Proof: s.proof,
-		Duration: time.Since(s.started), Log: s.dirs.LogPath(),
+		Log: s.dirs.LogPath(),
 	}
 	s.entry.Close()
 	if s.net != nil {

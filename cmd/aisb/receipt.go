@@ -18,8 +18,8 @@ const (
 )
 
 // receipt says in a line or a few what a run did and where to look.
-func receipt(u *ui, spec sandbox.Spec, r sandbox.Result) {
-	u.notef("%s", strings.Join(receiptParts(spec, r), "; "))
+func receipt(u *ui, spec sandbox.Spec, r sandbox.Result, ran time.Duration) {
+	u.notef("%s", strings.Join(receiptParts(spec, r, ran), "; "))
 	for _, line := range refusalLines(r.Report) {
 		u.notef("%s", line)
 	}
@@ -38,8 +38,8 @@ func receipt(u *ui, spec sandbox.Spec, r sandbox.Result) {
 }
 
 // receiptParts are the facts of the first line.
-func receiptParts(spec sandbox.Spec, r sandbox.Result) []string {
-	parts := []string{fmt.Sprintf("ended after %s with status %d", round(r.Duration), r.Status)}
+func receiptParts(spec sandbox.Spec, r sandbox.Result, ran time.Duration) []string {
+	parts := []string{fmt.Sprintf("ended after %s with status %d", round(ran), r.Status)}
 	if r.Status == 77 || r.Status == 78 {
 		parts[0] += " (the command's own, not the fence's)"
 	}

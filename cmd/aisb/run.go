@@ -3,9 +3,10 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -21,27 +22,26 @@ import (
 type runOptions struct {
 	allow, allowFile, deny []string
 	allowAll               bool
-	resolver               string
-	net                    string
+	resolver, net          string
 
 	env, envFile []string
 
-	sub           string
-	mount         []string
-	projectRO     bool
-	unsafeDir     bool
-	allowSockets  bool
-	home          string
-	ephemeralHome bool
-	tmpfsSize     string
-	pids, memory  string
-	cpus, shm     string
-	allowUserNS   bool
-	image, base   string
-	harness       string
-	unenforced    bool
-	keepRoot      bool
-	argv          []string
+	sub                     string
+	mount                   []string
+	projectRO, noGitDir     bool
+	unsafeDir, allowSockets bool
+	home                    string
+	ephemeralHome           bool
+
+	tmpfsSize, shm     string
+	pids, memory, cpus string
+
+	image string // run this one and build nothing
+	imageOptions
+
+	allowUserNS, unenforced, keepRoot bool
+
+	argv []string
 }
 
 func newRunCmd(u *ui) *cobra.Command {
@@ -116,6 +116,11 @@ func run(ctx context.Context, u *ui, o runOptions) error {
 	if err != nil {
 		return err
 	}
+	limits, missing := p.spec.Limits.Enforceable(podman.Controllers("/", hasSystemd(), host.UID))
+	p.spec.Limits = limits
+	for _, m := range missing {
+		u.warnf("%s", m)
+	}
 	if p.spec.Image != "" {
 		return runSession(ctx, u, host, p.spec)
 	}
@@ -157,8 +162,7 @@ func openHost() (sandbox.Host, error) {
 		return sandbox.Host{}, &exitError{code: exitPodman, err: err,
 			hint: "log in as that user (ssh, a console, machinectl shell) rather than by su, or: loginctl enable-linger"}
 	}
-	_, err = os.Stat("/run/systemd/users/" + fmt.Sprint(uid))
-	conf, err := podman.EnsureConf(paths.Runtime, err == nil && os.Getenv("DBUS_SESSION_BUS_ADDRESS") != "")
+	conf, err := podman.EnsureConf(paths.Runtime, hasSystemd())
 	if err != nil {
 		return sandbox.Host{}, &exitError{code: exitPodman, err: err}
 	}
@@ -173,6 +177,17 @@ func openHost() (sandbox.Host, error) {
 	return sandbox.Host{Self: self, Exe: "/proc/self/exe", Podman: p, Conf: conf, Paths: paths, UID: uid}, nil
 }
 
+// hasSystemd reports whether the user has a systemd session, which podman asks
+// for cgroups.
+func hasSystemd() bool {
+	bus := strings.TrimPrefix(os.Getenv("DBUS_SESSION_BUS_ADDRESS"), "unix:path=")
+	if bus == "" {
+		bus = filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "bus")
+	}
+	_, err := os.Stat(filepath.Join(filepath.Dir(bus), "systemd/private"))
+	return err == nil
+}
+
 // runSession starts the sandbox, relays until it ends and prints the receipt.
 func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec) error {
 	begin := time.Now()
@@ -183,7 +198,7 @@ func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec
 			if s.Warning != "" {
 				u.warnf("%s", s.Warning)
 			}
-			if trace {
+			if trace && s.Error == "" {
 				u.notef("trace: %s: %s after aisb's start, %d us after the go", s.Stage, time.Since(begin).Round(time.Millisecond), s.Micros)
 			}
 		},
@@ -202,8 +217,9 @@ func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec
 		return &exitError{code: exitPodman, err: err}
 	}
 	relay.finish()
+	ran := time.Since(session.Started())
 	result := session.Wait(ctx)
-	receipt(u, spec, result)
+	receipt(u, spec, result, ran)
 	if result.Status != 0 {
 		return &exitError{code: result.Status}
 	}

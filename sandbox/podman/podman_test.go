@@ -148,3 +148,33 @@ func TestHints(t *testing.T) {
 		}
 	}
 }
+
+func TestLimitsThatTheHostCantEnforce(t *testing.T) {
+	root := t.TempDir()
+	for path, text := range map[string]string{
+		"proc/self/cgroup":                     "1:name=systemd:/x\n0::/a/b\n",
+		"sys/fs/cgroup/a/b/cgroup.controllers": "pids cpu\n",
+		"sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service/cgroup.controllers": "memory pids\n",
+	} {
+		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(path)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, path), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own := Controllers(root, false, 1000)
+	if !slices.Equal(own, []string{"pids", "cpu"}) {
+		t.Errorf("own cgroup: %q", own)
+	}
+	if got := Controllers(root, true, 1000); !slices.Equal(got, []string{"memory", "pids"}) {
+		t.Errorf("systemd's: %q", got)
+	}
+	if got := Controllers(t.TempDir(), true, 1000); got != nil {
+		t.Errorf("cgroup v1: %q", got)
+	}
+	got, missing := Limits{Pids: "10", Memory: "1g", Shm: "1m"}.Enforceable(own)
+	if got != (Limits{Pids: "10", Shm: "1m"}) || len(missing) != 1 || !strings.Contains(missing[0], "--memory 1g") {
+		t.Errorf("got %+v, %q", got, missing)
+	}
+}
