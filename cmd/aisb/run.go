@@ -98,14 +98,14 @@ podman's failure, 126 and 127 a command that can't be run or found.`,
 
 // run is the list of steps from flags to receipt.
 func run(ctx context.Context, u *ui, o runOptions) error {
-	if err := checkUser(os.Getuid()); err != nil {
-		return err
-	}
 	p, err := o.prepare()
 	if err != nil {
 		return err
 	}
 	defer p.plan.Close()
+	if err := checkUser(os.Getuid()); err != nil {
+		return err
+	}
 	for _, w := range p.warnings {
 		u.warnf("%s", w)
 	}

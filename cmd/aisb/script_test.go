@@ -1,0 +1,60 @@
+package main
+
+import (
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain lets the scripts call the real command line as aisb.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"aisb": func() { os.Exit(cli(os.Args[1:], &ui{Out: os.Stdout, Err: os.Stderr})) },
+	})
+}
+
+// TestScript runs the scripts of testdata/script: what the command line says and
+// returns, for each message that a user can meet before a container starts.
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			home := env.WorkDir + "/home"
+			if err := os.MkdirAll(home+"/project", 0o755); err != nil {
+				return err
+			}
+			runtime := env.WorkDir + "/runtime"
+			if err := os.Mkdir(runtime, 0o700); err != nil {
+				return err
+			}
+			env.Setenv("HOME", home)
+			env.Setenv("XDG_RUNTIME_DIR", runtime)
+			env.Setenv("AISB_BASE_IMAGE", "")
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"status": status,
+		},
+	})
+}
+
+// status runs a command and checks its exit status: status N COMMAND ARG...
+func status(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status N COMMAND ARG...")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := "0"
+	if err != nil {
+		got = err.Error()
+	}
+	want := "exit status " + args[0]
+	if args[0] == "0" {
+		want = "0"
+	}
+	if got != want {
+		ts.Fatalf("%q: got %s, want %s", args[1:], got, want)
+	}
+}
