@@ -16,6 +16,7 @@ type checker struct {
 	left  int64 // of the body or the chunk
 	trail int   // bytes of trailer fields so far
 	seen  int   // bytes of in that hold no end of a head
+	blank bool  // an empty line before the head was skipped
 
 	// heads are the heads that came out and were not taken by a handler, in
 	// their order.
@@ -71,9 +72,9 @@ func (k *checker) step() bool {
 }
 
 func (k *checker) stepHead() bool {
-	// An empty line before a request is skipped (RFC 9112, section 2.2).
-	if k.seen == 0 && bytes.HasPrefix(k.in, []byte("\r\n")) {
-		k.in = k.in[2:]
+	// One empty line before a request is skipped (RFC 9112, section 2.2).
+	if k.seen == 0 && !k.blank && bytes.HasPrefix(k.in, []byte("\r\n")) {
+		k.in, k.blank = k.in[2:], true
 	}
 	end := headEnd(k.in, k.seen)
 	if k.seen = len(k.in); end == 0 && len(k.in) < maxHead {
@@ -82,7 +83,7 @@ func (k *checker) stepHead() bool {
 		}
 		return false
 	}
-	k.seen = 0
+	k.seen, k.blank = 0, false
 	h := &head{bad: &badRequest{431, "the head is longer than 64 KiB"}}
 	if end > 0 && end <= maxHead {
 		h = parseHead(k.in[:end])

@@ -147,6 +147,9 @@ func (g *Gate) handleResponse(resp *http.Response, ctx *goproxy.ProxyCtx) *http.
 	if w == nil || w.x.refusal != nil || w.x.decision == nil {
 		return resp
 	}
+	if resp == nil && ctx.Req.Context().Err() != nil && w.conn.badFrame() == nil {
+		panic(http.ErrAbortHandler) // the client has gone: nobody is to be answered
+	}
 	if resp == nil {
 		w.x.refusal = w.failure()
 		return w.x.refusal.response(ctx.Req, g.command)

@@ -106,6 +106,11 @@ func (g *Gate) serveFirst(c stream, leave func()) (kept bool) {
 		return false
 	}
 	c.SetReadDeadline(time.Now().Add(headTimeout))
+	select {
+	case <-g.ending: // Drain may have set its deadline before ours
+		return false
+	default:
+	}
 	buf := getBuffer()
 	defer putBuffer(buf)
 	b, err := readHead(c, (*buf)[:0])

@@ -27,6 +27,11 @@ const (
 	EventExit      Event = "exit"
 )
 
+// Events lists the closed set in the order of its documentation.
+func Events() []Event {
+	return []Event{EventListening, EventAllow, EventDeny, EventError, EventClose, EventReload, EventForeign, EventExit}
+}
+
 // Record is one line of the log. It has no place for paths, queries, header
 // fields and bodies, so none can slip in. Zero fields are left out, except that
 // Traffic writes its counts even when they are zero.

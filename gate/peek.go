@@ -11,6 +11,9 @@ import (
 	"github.com/aisb-dev/aisb/gate/policy"
 )
 
+// maxMethod is the longest method of a plain request in a tunnel.
+const maxMethod = 24
+
 // helloTimeout is how long a tunnel's client may take to show what it speaks.
 const helloTimeout = 10 * time.Second
 
@@ -71,22 +74,30 @@ func (t *tunnel) firstBytes(b []byte) (more int, err error) {
 
 // plainRequest judges a plain HTTP/1.1 request in a tunnel to port 80.
 func plainRequest(b []byte, target policy.Target) (more int, err error) {
-	end := headEnd(b, 0)
-	if end == 0 {
-		line := b[:min(len(b), 24)]
-		if i := bytes.IndexByte(line, ' '); len(b) > maxHead || i < 0 && len(line) == 24 || i >= 0 && !isToken(string(line[:i])) {
+	// What is no request line is refused as soon as that can be seen.
+	if i := bytes.IndexByte(b, '\n'); i < 0 {
+		method, _, found := bytes.Cut(b[:min(len(b), maxMethod)], []byte(" "))
+		if len(b) > maxHead || !found && len(b) >= maxMethod || !isToken(string(method)) {
 			return 0, refusalError{policy.NotTLS}
 		}
 		return len(b) + 1, nil
 	}
-	line, rest, ok := cutLine(b[:end])
 	h := head{}
+	line, rest, ok := cutLine(b)
 	if !ok {
 		return 0, refusalError{policy.NotTLS}
 	}
 	if _, err := h.parseRequestLine(line); err != nil || h.http10 || h.method == http.MethodConnect {
 		return 0, refusalError{policy.NotTLS}
 	}
+	end := headEnd(b, 0)
+	if end == 0 {
+		if len(b) > maxHead {
+			return 0, refusalError{policy.NotTLS}
+		}
+		return len(b) + 1, nil
+	}
+	rest = rest[:end-(len(b)-len(rest))]
 	if h.parseFields(rest) != nil || h.checkFields() != nil {
 		return 0, refusalError{policy.NotTLS}
 	}
