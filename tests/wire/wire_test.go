@@ -1,0 +1,320 @@
+package wire
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aisb-dev/aisb/tests/fakes"
+	"github.com/aisb-dev/aisb/tests/need"
+)
+
+var binary = flag.String("binary", "", "the aisb under test; built from this tree when empty")
+
+// limit bounds each wait for the gate. All is local: it is reached only by a
+// gate that hangs.
+const limit = 10 * time.Second
+
+// TestWire plays all vectors, each against a gate of its own.
+func TestWire(t *testing.T) {
+	if *binary == "" {
+		*binary = build(t)
+	}
+	need.UserNS(t)
+	if !inLab(t) {
+		return
+	}
+	l := startLab(t)
+	files, err := filepath.Glob("testdata/*.wire")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no vectors: %v", err)
+	}
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		vectors, err := Parse(f)
+		f.Close()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, v := range vectors {
+			t.Run(strings.TrimSuffix(filepath.Base(name), ".wire")+"/"+v.Name, func(t *testing.T) { play(t, l, v) })
+		}
+	}
+}
+
+func build(t *testing.T) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "aisb")
+	cmd := exec.Command("go", "build", "-o", out, "github.com/aisb-dev/aisb/cmd/aisb")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, text)
+	}
+	return out
+}
+
+// gate is a running binary.
+type gate struct {
+	cmd  *exec.Cmd
+	addr string
+	out  bytes.Buffer
+	errs bytes.Buffer
+	read chan struct{}
+}
+
+func startGate(t *testing.T, v *Vector, resolver string) *gate {
+	t.Helper()
+	args := []string{"gate", "--listen", "127.0.0.1:0", "--resolver", resolver}
+	for _, r := range v.Allow {
+		args = append(args, "--allow", r)
+		if r == "*" {
+			args = append(args, "--allow-all-names")
+		}
+	}
+	for _, r := range v.Deny {
+		args = append(args, "--deny", r)
+	}
+	g := &gate{cmd: exec.Command(*binary, args...), read: make(chan struct{})}
+	g.cmd.Stderr = &g.errs
+	g.cmd.Env = []string{}
+	out, err := g.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(out)
+	line, err := r.ReadString('\n')
+	var ready struct{ Event, Addr string }
+	if err != nil || json.Unmarshal([]byte(line), &ready) != nil || ready.Event != "listening" {
+		g.cmd.Process.Kill()
+		g.cmd.Wait()
+		t.Fatalf("no ready line: %q, %v, %s", line, err, g.errs.String())
+	}
+	g.addr = ready.Addr
+	go func() { io.Copy(&g.out, r); close(g.read) }()
+	return g
+}
+
+// stop ends the gate by SIGTERM and returns its log.
+func (g *gate) stop(t *testing.T) string {
+	t.Helper()
+	begin := time.Now()
+	g.cmd.Process.Signal(syscall.SIGTERM)
+	<-g.read
+	if err := g.cmd.Wait(); err != nil {
+		t.Errorf("the gate ends with %v: %s", err, g.errs.String())
+	}
+	if took := time.Since(begin); took > 2*time.Second {
+		t.Errorf("the gate took %v to end", took)
+	}
+	if s := g.errs.String(); strings.Contains(s, "panic") || strings.Contains(s, "goroutine") {
+		t.Errorf("the gate wrote %s", s)
+	}
+	return g.out.String()
+}
+
+// play runs one vector and compares everything with what it says.
+func play(t *testing.T, l *lab, v *Vector) {
+	zone := fakes.Hosts(v.DNS)
+	dns, err := fakes.StartDNS("127.0.0.1:0", zone, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dns.Close()
+	g := startGate(t, v, dns.Addr.String())
+	l.take(t)
+	client(t, g.addr, v)
+	dials := l.take(t)
+	log := g.stop(t)
+
+	var to []string
+	for _, d := range dials {
+		to = append(to, strings.ReplaceAll(d.To, "::ffff:", ""))
+	}
+	same(t, "dials", to, v.Dials)
+	same(t, "queries", slices.Compact(slices.Sorted(slices.Values(dns.Log.Names()))), v.Queries)
+	for _, text := range v.Origin {
+		if !slices.ContainsFunc(dials, func(d dial) bool { return strings.Contains(d.Received, text) }) {
+			t.Errorf("no origin got %q, of %q", text, dials)
+		}
+	}
+	for _, d := range dials {
+		for _, text := range v.Absent {
+			if strings.Contains(d.Received, text) {
+				t.Errorf("an origin got %q in %q", text, d.Received)
+			}
+		}
+	}
+	checkLog(t, log, v.Event)
+}
+
+func same(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	slices.Sort(got)
+	want = slices.Sorted(slices.Values(want))
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got %q, want %q", what, got, want)
+	}
+}
+
+func checkLog(t *testing.T, log, want string) {
+	t.Helper()
+	found := want == ""
+	for line := range strings.Lines(log) {
+		var m struct{ Event, Reason string }
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Errorf("log line %q: %v", line, err)
+		}
+		found = found || strings.TrimSpace(m.Event+" "+m.Reason) == want
+	}
+	if !found {
+		t.Errorf("no %q in the log:\n%s", want, log)
+	}
+}
+
+// client plays the steps.
+func client(t *testing.T, addr string, v *Vector) {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(limit))
+	r := bufio.NewReader(conn)
+	method := "GET"
+	if len(v.Steps) > 0 {
+		method, _, _ = strings.Cut(strings.TrimLeft(v.Steps[0].Text, "\r\n"), " ")
+	}
+	body := ""
+	for _, s := range v.Steps {
+		var err error
+		switch s.Verb {
+		case ">":
+			_, err = io.WriteString(conn, s.Text)
+		case "hello":
+			err = sendHello(conn, s.Text, s.N)
+		case "<":
+			body, err = answer(r, method, s.Text)
+		case "body":
+			if !strings.Contains(body, s.Text) {
+				err = fmt.Errorf("the body is %q", body)
+			}
+		case "=":
+			got := make([]byte, len(s.Text))
+			if _, err = io.ReadFull(r, got); err == nil && string(got) != s.Text {
+				err = fmt.Errorf("got %q", got)
+			}
+		case "end":
+			err = conn.(*net.TCPConn).CloseWrite()
+		case "closed":
+			err = closed(r)
+		}
+		if err != nil {
+			t.Fatalf("line %d: %s %q: %v", s.Line, s.Verb, s.Text, err)
+		}
+	}
+}
+
+// established is the answer to a CONNECT, after which the tunnel begins.
+const established = "HTTP/1.1 200 Connection established"
+
+// answer reads one answer whose status line, after the version, begins with want.
+func answer(r *bufio.Reader, method, want string) (body string, _ error) {
+	if line, _ := r.Peek(len(established)); string(line) == established {
+		method = http.MethodConnect // not the connection's first request
+	}
+	resp, err := http.ReadResponse(r, &http.Request{Method: method})
+	if err != nil {
+		return "", err
+	}
+	if got := resp.Status; !strings.HasPrefix(got, want) || resp.Proto != "HTTP/1.1" {
+		b, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
+		return "", fmt.Errorf("got %s %s: %s", resp.Proto, got, b)
+	}
+	if method == http.MethodConnect && resp.StatusCode == http.StatusOK {
+		return "", nil
+	}
+	b, err := io.ReadAll(resp.Body)
+	return string(b), err
+}
+
+// closed demands that nothing follows but, at most, a TLS alert.
+func closed(r io.Reader) error {
+	b, err := io.ReadAll(r)
+	if os.IsTimeout(err) {
+		return fmt.Errorf("it stays open after %q", b)
+	}
+	if len(b) > 0 && b[0] != 21 {
+		return fmt.Errorf("got %q", b)
+	}
+	return nil
+}
+
+// sendHello sends what crypto/tls sends first.
+func sendHello(conn net.Conn, name string, piece int) error {
+	a, b := net.Pipe()
+	defer b.Close()
+	go func() {
+		tls.Client(a, &tls.Config{ServerName: name, InsecureSkipVerify: true}).Handshake()
+		a.Close()
+	}()
+	buf := make([]byte, 1<<16)
+	n, err := b.Read(buf)
+	if err != nil {
+		return err
+	}
+	if piece == 0 {
+		piece = n
+	}
+	for hello := buf[:n]; len(hello) > 0; {
+		m, err := conn.Write(hello[:min(piece, len(hello))])
+		if err != nil {
+			return err
+		}
+		hello = hello[m:]
+	}
+	return nil
+}
+
+// Each vector says something that its gate could get wrong.
+func TestVectors(t *testing.T) {
+	files, _ := filepath.Glob("testdata/*.wire")
+	seen := map[string]bool{}
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		vectors, err := Parse(f)
+		f.Close()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, v := range vectors {
+			if seen[v.Name] || len(v.Steps) < 2 {
+				t.Errorf("%s: %q is there twice, or has no answer", name, v.Name)
+			}
+			seen[v.Name] = true
+		}
+	}
+}
