@@ -5,12 +5,12 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/aisb-dev/aisb/netpolicy"
+	"github.com/aisb-dev/aisb/tests/need"
 )
 
 // inside marks a test binary that runs in namespaces of its own.
@@ -25,6 +25,8 @@ func inNamespaces(t *testing.T, body func(t *testing.T)) {
 		body(t)
 		return
 	}
+	need.UserNS(t)
+	need.NFT(t)
 	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.count=1", "-test.v")
 	cmd.Env = append(os.Environ(), inside+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -33,10 +35,6 @@ func inNamespaces(t *testing.T, body func(t *testing.T)) {
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
 	}
 	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		missing(t, "userns", err)
-	}
 	if err == nil && strings.Contains(string(out), "--- SKIP: ") {
 		t.Skipf("in namespaces: %s", out)
 	}
@@ -45,23 +43,9 @@ func inNamespaces(t *testing.T, body func(t *testing.T)) {
 	}
 }
 
-// missing skips a test that lacks something, or fails it where AISB_TEST_REQUIRE
-// names that as given.
-func missing(t *testing.T, what string, err error) {
-	t.Helper()
-	if slices.Contains(strings.Split(os.Getenv("AISB_TEST_REQUIRE"), ","), what) {
-		t.Fatalf("%s is required and missing: %v", what, err)
-	}
-	t.Skipf("%s is missing: %v", what, err)
-}
-
 func nft(t *testing.T, stdin string, args ...string) string {
 	t.Helper()
-	path, err := exec.LookPath("nft")
-	if err != nil {
-		missing(t, "nft", err)
-	}
-	cmd := exec.Command(path, args...)
+	cmd := exec.Command("nft", args...)
 	cmd.Stdin = strings.NewReader(stdin)
 	out, err := cmd.CombinedOutput()
 	if err != nil {

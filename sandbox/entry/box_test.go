@@ -10,8 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -20,6 +18,7 @@ import (
 	"github.com/aisb-dev/aisb/gate/fdmsg"
 	"github.com/aisb-dev/aisb/netpolicy"
 	"github.com/aisb-dev/aisb/sandbox/handshake"
+	"github.com/aisb-dev/aisb/tests/need"
 )
 
 // box is a container of the tests, with a network that leads to a fake gate in
@@ -32,16 +31,6 @@ type box struct {
 	stderr  bytes.Buffer
 	outside *outside
 	write   *os.File // the layout goes in here
-}
-
-// missing skips a test that lacks something, or fails it where
-// AISB_TEST_REQUIRE names that as given.
-func missing(t *testing.T, what, why string) {
-	t.Helper()
-	if slices.Contains(strings.Split(os.Getenv("AISB_TEST_REQUIRE"), ","), what) {
-		t.Fatalf("%s is required and missing: %s", what, why)
-	}
-	t.Skipf("%s is missing: %s", what, why)
 }
 
 // exe is a static build of this test binary, in a directory that other users
@@ -76,9 +65,9 @@ func publicDir(t *testing.T) string {
 // newBox makes namespaces and network. Nothing runs in it yet.
 func newBox(t *testing.T, l layout) *box {
 	t.Helper()
-	if os.Getuid() != 0 {
-		missing(t, "root", "the container needs a second user id and a network outside")
-	}
+	// The container needs a second user id and a network outside.
+	need.Root(t)
+	need.UserNS(t)
 	if l.Caps == nil {
 		l.Caps = podmanCaps
 	}
@@ -116,7 +105,7 @@ func newBox(t *testing.T, l layout) *box {
 		Credential: &syscall.Credential{Uid: 0, Gid: 0},
 	}
 	if err := b.cmd.Start(); err != nil {
-		missing(t, "userns", err.Error())
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		w.Close()
@@ -194,6 +183,16 @@ func (b *box) stages() outcome {
 		o.files = append(o.files, m.Files...)
 		b.t.Cleanup(m.Close)
 	}
+}
+
+// started is stages for a command that must start, with n descriptors.
+func (b *box) started(n int) outcome {
+	b.t.Helper()
+	o := b.stages()
+	if o.last().Stage != handshake.Start || o.last().Error != "" || len(o.files) != n {
+		b.t.Fatalf("%d descriptors and last stage %+v\n%s", len(o.files), o.last(), &b.stderr)
+	}
+	return o
 }
 
 // last is the stage that ended the start, or Start.

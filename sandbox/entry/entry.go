@@ -10,6 +10,7 @@ package entry
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"time"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/aisb-dev/aisb/gate/fdmsg"
 	"github.com/aisb-dev/aisb/netpolicy"
+	"github.com/aisb-dev/aisb/netpolicy/nft"
 	"github.com/aisb-dev/aisb/sandbox/handshake"
 )
 
@@ -45,10 +47,11 @@ type entry struct {
 	began time.Time // the go
 	cfg   handshake.Config
 
-	prober  *prober           // the proof's child, ready and waiting
-	rules   netpolicy.Ruleset // of cfg.Fence
-	unheld  string            // with AllowUnenforced: what does not hold
-	retry   []handshake.Mount // mounts whose source only UID can look at
+	prober  *prober              // the proof's child, ready and waiting
+	rules   netpolicy.Ruleset    // of cfg.Fence
+	counted map[string]nft.Count // by rule, as first read back
+	unheld  string               // with AllowUnenforced: what does not hold
+	retry   []handshake.Mount    // mounts whose source only UID can look at
 	signals *signals
 	command command
 	shut    bool // nothing more is told to aisb
@@ -127,8 +130,7 @@ func (e *entry) hello() *failure {
 // receive waits for the go.
 func (e *entry) receive() *failure {
 	e.conn.SetReadDeadline(time.Now().Add(configTimeout))
-	m, err := e.conn.Recv(&e.cfg)
-	m.Close()
+	err := receive(e.conn, &e.cfg)
 	e.began = time.Now()
 	if err == nil {
 		err = e.conn.SetReadDeadline(time.Time{})
@@ -139,11 +141,21 @@ func (e *entry) receive() *failure {
 	if err == nil && e.cfg.Fence != nil {
 		e.rules, err = netpolicy.Render(e.cfg.Fence.Policy)
 	}
+	if errors.Is(err, io.EOF) {
+		return &failure{stage: handshake.Hello, status: killed, err: err} // aisb is gone
+	}
 	if err != nil {
 		return &failure{handshake.Hello, handshake.ExitProof, fmt.Errorf("configuration from aisb: %w", err),
 			"this is a defect of aisb: please report it"}
 	}
 	e.spoil("told")
+	if e.cfg.Fence == nil {
+		return nil
+	}
+	if err := e.prober.become(identity{e.cfg.UID, e.cfg.GID, e.cfg.AllowUserNS}); err != nil {
+		return &failure{handshake.Hello, handshake.ExitProof, fmt.Errorf("the proof's process: %w", err),
+			"it may have been killed: look for a memory limit that is too low"}
+	}
 	return nil
 }
 

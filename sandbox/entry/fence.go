@@ -28,7 +28,8 @@ func (e *entry) fence() *failure {
 	if e.afterApply != nil {
 		e.afterApply()
 	}
-	if err := nft.Verify(e.rules); err != nil {
+	var err error
+	if e.counted, err = nft.Counters(e.rules); err != nil { // reads back and compares
 		return e.unfenced(&failure{handshake.Fenced, handshake.ExitProof, err,
 			"something beside aisb writes packet filter rules into new network namespaces: look for hooks of the container runtime"})
 	}

@@ -29,14 +29,19 @@ const (
 	maxTries      = 3 // of a probe that was refused, but late: the machine is busy
 )
 
+// identity tells the child whom to become. It comes first, so that the child
+// drops while pid 1 puts the fence up.
+type identity struct {
+	UID, GID    int
+	AllowUserNS bool
+}
+
 // order tells the child what to try. The proof's key is not in it: the child
 // reports what it saw and pid 1 judges.
 type order struct {
-	UID, GID    int
-	AllowUserNS bool
-	Probes      []netpolicy.Probe
-	Gate        string // empty: none
-	Asks        []ask  // of the gate
+	Probes []netpolicy.Probe
+	Gate   string // empty: none
+	Asks   []ask  // of the gate
 }
 
 // ask is a request to the gate for one of its own reserved names.
@@ -77,15 +82,18 @@ func probeMain() int {
 	if err != nil {
 		return complain(err)
 	}
-	var o order
-	m, err := conn.Recv(&o)
-	m.Close()
-	if err != nil {
+	var id identity
+	if err := receive(conn, &id); err != nil {
 		return 1 // pid 1 ended, or needs no proof
 	}
+	dropErr := drop(id.UID, id.GID, seccomp.Options{AllowUserNS: id.AllowUserNS})
+	var o order
+	if err := receive(conn, &o); err != nil {
+		return 1
+	}
 	var a account
-	if err := drop(o.UID, o.GID, seccomp.Options{AllowUserNS: o.AllowUserNS}); err != nil {
-		a.Error = err.Error()
+	if dropErr != nil {
+		a.Error = dropErr.Error()
 	} else {
 		a = o.carryOut()
 	}
@@ -93,6 +101,13 @@ func probeMain() int {
 		return complain(err)
 	}
 	return 0
+}
+
+// receive reads a message that carries no descriptors.
+func receive(conn *fdmsg.Conn, v any) error {
+	m, err := conn.Recv(v)
+	m.Close()
+	return err
 }
 
 // carryOut tries everything at once.

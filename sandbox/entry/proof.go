@@ -57,15 +57,16 @@ func startProber() (*prober, error) {
 	return &prober{cmd, conn}, nil
 }
 
+// become lets the child drop.
+func (p *prober) become(id identity) error { return p.conn.Send(id) }
+
 // run sends the order and waits for the account and the child's end.
 func (p *prober) run(o order) (account, error) {
 	p.conn.SetDeadline(time.Now().Add(proofTimeout))
 	var a account
 	err := p.conn.Send(o)
 	if err == nil {
-		var m fdmsg.Message
-		m, err = p.conn.Recv(&a)
-		m.Close()
+		err = receive(p.conn, &a)
 	}
 	if err != nil {
 		p.cmd.Process.Kill()
@@ -111,20 +112,12 @@ func (e *entry) proof(p *prober) ([]handshake.ProbeResult, *failure) {
 		return &failure{handshake.Proved, handshake.ExitProof, fmt.Errorf("proof of the fence: %w", err), hint}
 	}
 	const broken = "this start is not to be trusted; run it again, and report it if it stays"
-	o := order{
-		UID: e.cfg.UID, GID: e.cfg.GID, AllowUserNS: e.cfg.AllowUserNS,
-		Probes: e.cfg.Fence.Policy.Probes,
-	}
+	o := order{Probes: e.cfg.Fence.Policy.Probes}
 	// Lower case, as the gate reads names.
 	random, nonce := strings.ToLower(rand.Text()), strings.ToLower(rand.Text())
 	if len(e.cfg.Fence.Policy.Gates) > 0 {
 		o.Gate = e.cfg.Fence.Proof.Gate
 		o.Asks = asks(random, nonce)
-	}
-	before, err := nft.Counters(e.rules)
-	if err != nil {
-		p.stop()
-		return nil, fail(err, broken)
 	}
 	saw, err := p.run(o)
 	if err != nil {
@@ -136,7 +129,7 @@ func (e *entry) proof(p *prober) ([]handshake.ProbeResult, *failure) {
 	}
 	var results []handshake.ProbeResult
 	for i, probe := range o.Probes {
-		grown := after[probe.Rule()].Packets - before[probe.Rule()].Packets
+		grown := after[probe.Rule()].Packets - e.counted[probe.Rule()].Packets
 		word, err := judge(probe, saw.Probes[i], grown, reachable)
 		if err != nil {
 			return nil, fail(fmt.Errorf("probe %q to %s: %w", probe.Name, probe.To, err), broken)

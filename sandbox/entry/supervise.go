@@ -37,9 +37,7 @@ func (e *entry) supervise() int {
 func (e *entry) obey() {
 	for {
 		var c handshake.Control
-		m, err := e.conn.Recv(&c)
-		m.Close()
-		if err != nil {
+		if err := receive(e.conn, &c); err != nil {
 			os.Exit(killed)
 		}
 		if c.Signal > 0 && c.Signal <= maxSignal {
