@@ -144,6 +144,12 @@ func run(ctx context.Context, u *ui, o runOptions) error {
 // checkUser refuses root: podman would be rootful, and what holds is another
 // product.
 func checkUser(uid int) error {
+	if builtWithCgo {
+		// With cgo the runtime can't make a system call on all threads
+		// (syscall.AllThreadsSyscall), so pid 1 couldn't give its rights up.
+		return &exitError{code: exitPodman, err: errors.New("this aisb was built with cgo and can't run in a container"),
+			hint: "build it with CGO_ENABLED=0, as 'make build' does"}
+	}
 	if uid != 0 {
 		return nil
 	}
