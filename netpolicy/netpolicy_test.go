@@ -112,3 +112,41 @@ func TestSpecsThatContradictThemselves(t *testing.T) {
 		t.Errorf("udp to the gate's port: %v", err)
 	}
 }
+
+// FuzzRender holds what the renderer promises of any spec: it is refused, or
+// each chain ends in a refusal, no rule lets all pass, and the text has one
+// line a rule whatever the names are.
+func FuzzRender(f *testing.F) {
+	f.Add("tcp-public", "tcp", []byte{203, 0, 113, 1}, uint16(443), []byte{169, 254, 1, 3}, uint16(3128), uint16(8080))
+	f.Add("x\"; accept", "udp", make([]byte, 16), uint16(0), []byte{127, 0, 0, 1}, uint16(1), uint16(0))
+	f.Fuzz(func(t *testing.T, name, proto string, probe []byte, probePort uint16, gate []byte, gatePort, publish uint16) {
+		to, _ := netip.AddrFromSlice(probe)
+		via, _ := netip.AddrFromSlice(gate)
+		rs, err := Render(Spec{
+			Gates:   []netip.AddrPort{netip.AddrPortFrom(via, gatePort)},
+			Publish: []uint16{publish},
+			Probes:  []Probe{{Name: name, Proto: Proto(proto), To: netip.AddrPortFrom(to, probePort)}},
+		})
+		if err != nil {
+			return
+		}
+		rules := 0
+		for _, c := range rs.Chains {
+			rules += len(c.Rules)
+			if last := c.Rules[len(c.Rules)-1]; last.Match != (Match{}) || last.Verdict == Accept {
+				t.Errorf("chain %q ends in %+v", c.Hook, last)
+			}
+			for _, r := range c.Rules {
+				if r.Verdict == Accept && r.Match == (Match{}) {
+					t.Errorf("rule %q lets all pass", r.Name)
+				}
+			}
+		}
+		if got := strings.Count(rs.String(), " comment \""); got != rules {
+			t.Errorf("%d rules, %d comments in\n%s", rules, got, rs)
+		}
+		if got := strings.Count(rs.String(), "accept"); got > 9 {
+			t.Errorf("%d times accept in\n%s", got, rs)
+		}
+	})
+}

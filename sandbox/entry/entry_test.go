@@ -176,12 +176,15 @@ func TestUnenforcedOnlyWhenAsked(t *testing.T) {
 }
 
 func TestWithoutAnyRoute(t *testing.T) {
+	none := func(b *box, argv ...string) handshake.Config { // as with --net none
+		cfg := b.config(argv...)
+		cfg.Fence.Policy.Gates = nil
+		cfg.Fence.Policy.Probes = slices.DeleteFunc(cfg.Fence.Policy.Probes, func(p netpolicy.Probe) bool { return p.Name == "canary" })
+		return cfg
+	}
 	b := newBox(t, layout{})
-	b.outside.unroute(t, b.cmd.Process.Pid)
-	cfg := b.config(harnessName, "exit", "4")
-	cfg.Fence.Policy.Gates = nil // as with --net none
-	cfg.Fence.Policy.Probes = slices.DeleteFunc(cfg.Fence.Policy.Probes, func(p netpolicy.Probe) bool { return p.Name == "canary" })
-	b.begin(cfg)
+	b.outside.ip(t, b.cmd.Process.Pid, "link", "del", "inner")
+	b.begin(none(b, harnessName, "exit", "4"))
 	o := b.started(3)
 	if status := b.wait(); status != 4 {
 		t.Fatalf("status %d, stages %+v", status, o.stages)
@@ -190,6 +193,15 @@ func TestWithoutAnyRoute(t *testing.T) {
 		if p.Saw != "absent" {
 			t.Errorf("%+v, want absent", p)
 		}
+	}
+	// A link without routes is not what was asked for.
+	b = newBox(t, layout{})
+	b.outside.ip(t, b.cmd.Process.Pid, "route", "del", "default")
+	b.outside.ip(t, b.cmd.Process.Pid, "-6", "route", "del", "default")
+	b.begin(none(b, harnessName, "exit", "4"))
+	o = b.stages()
+	if status := b.wait(); status != 78 || !strings.Contains(o.last().Error, `link "inner" is up`) {
+		t.Errorf("status %d, stages %+v", status, o.stages)
 	}
 }
 

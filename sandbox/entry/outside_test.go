@@ -148,11 +148,11 @@ func addPort(a netip.AddrPort, n uint16) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr(), a.Port()+n)
 }
 
-// unroute takes the interface away again: the network of --net none.
-func (o *outside) unroute(t *testing.T, pid int) {
+// ip changes the container's network.
+func (o *outside) ip(t *testing.T, pid int, args ...string) {
 	t.Helper()
-	cmd := exec.Command("nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", pid), "ip", "link", "del", "inner")
-	if out, err := cmd.CombinedOutput(); err != nil {
+	args = append([]string{fmt.Sprintf("--net=/proc/%d/ns/net", pid), "ip"}, args...)
+	if out, err := exec.Command("nsenter", args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -135,6 +136,11 @@ func (e *entry) proof(p *prober) ([]handshake.ProbeResult, *failure) {
 			return nil, fail(fmt.Errorf("probe %q to %s: %w", probe.Name, probe.To, err), broken)
 		}
 		results = append(results, handshake.ProbeResult{Name: probe.Name, Saw: word, OK: true})
+	}
+	if !slices.ContainsFunc(results, func(r handshake.ProbeResult) bool { return r.Saw != "absent" }) {
+		if err := cutOff(); err != nil {
+			return nil, fail(err, broken)
+		}
 	}
 	if len(o.Asks) == 0 {
 		return results, nil

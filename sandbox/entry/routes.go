@@ -2,6 +2,7 @@ package entry
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 
 	"github.com/mdlayher/netlink"
@@ -68,4 +69,19 @@ func covers(msg []byte, to netip.Addr) (bool, error) {
 		return false, fmt.Errorf("route to %s/%d", dst, bits)
 	}
 	return prefix.Contains(to), nil
+}
+
+// cutOff returns an error unless loopback is the only link that is up: where no
+// probe could be sent at all, there must be nothing to send by.
+func cutOff() error {
+	links, err := net.Interfaces()
+	if err != nil {
+		return fmt.Errorf("list links: %w", err)
+	}
+	for _, l := range links {
+		if l.Flags&net.FlagUp != 0 && l.Flags&net.FlagLoopback == 0 {
+			return fmt.Errorf("no probe found a route, but link %q is up", l.Name)
+		}
+	}
+	return nil
 }
