@@ -50,9 +50,9 @@ func (g *Gate) logClose(t *tunnel) {
 	if c := t.cause.Load(); c != nil {
 		cause = *c
 	}
-	if !t.passed {
+	if !t.passed.Load() {
 		if cause == "" {
-			cause = policy.NotTLS // it went away in the middle of its first bytes
+			cause = policy.NotTLS
 		}
 		g.log.Write(t.x.record(EventDeny, cause))
 		g.counts.refused(t.x.target, cause, allowAfter(t.x.target, cause))

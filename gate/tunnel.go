@@ -20,7 +20,9 @@ type tunnel struct {
 	server *serverEnd
 
 	judged chan struct{} // closed when the client's first bytes are judged
-	passed bool          // that they may go up; valid once judged is closed
+	passed atomic.Bool   // that they may go up
+	denied atomic.Bool   // that they may not; whichever of the two is first, stays
+	once   sync.Once
 	up     atomic.Int64
 	down   atomic.Int64
 	open   atomic.Int32 // ends that are not closed
@@ -58,11 +60,11 @@ func newTunnel(x *exchange, conn stream) *tunnel {
 func (c *clientEnd) WriteTo(io.Writer) (n int64, err error) {
 	t := c.tunnel
 	defer t.contain(&err)
-	err = t.admit()
-	t.passed = err == nil
+	if err = t.admit(); err != nil {
+		t.cut(err) // before the other direction ends, which would close it without a reason
+	}
 	close(t.judged)
 	if err != nil {
-		t.cut(err)
 		return 0, err
 	}
 	return t.relay(t.server.stream, c.stream, &t.up, t.x.decision.Upload)
@@ -74,7 +76,7 @@ func (s *serverEnd) WriteTo(io.Writer) (n int64, err error) {
 	t := s.tunnel
 	defer t.contain(&err)
 	<-t.judged
-	if !t.passed {
+	if !t.passed.Load() {
 		return 0, net.ErrClosed
 	}
 	return t.relay(t.client.stream, s.stream, &t.down, 0)
@@ -149,6 +151,9 @@ func (t *tunnel) admit() error {
 			return err
 		}
 	}
+	if !t.settle(&t.passed) {
+		return net.ErrClosed // cut in the meantime
+	}
 	t.g.logAllow(t.x, t.server.stream)
 	if len(first) > 0 {
 		n, err := t.server.stream.Write(first)
@@ -185,6 +190,13 @@ func (s *serverEnd) Close() error {
 	return err
 }
 
+// settle decides once whether the tunnel may pass bytes, and reports whether
+// this call did.
+func (t *tunnel) settle(as *atomic.Bool) (first bool) {
+	t.once.Do(func() { as.Store(true); first = true })
+	return first
+}
+
 // cut ends a tunnel for a reason of the gate's own. A TLS client is told by an
 // alert, so that it has something better to show than a reset connection.
 func (t *tunnel) cut(err error) {
@@ -195,6 +207,7 @@ func (t *tunnel) cut(err error) {
 	if !t.cause.CompareAndSwap(nil, &r.reason) {
 		return
 	}
+	t.settle(&t.denied)
 	if r.reason == policy.NoSNI || r.reason == policy.SNIMismatch && t.x.sni != "" {
 		// fatal, unrecognized_name (RFC 6066, section 3)
 		t.client.stream.Write([]byte{21, 3, 1, 0, 2, 2, 112})
@@ -206,7 +219,8 @@ func (t *tunnel) cut(err error) {
 // closed notes that one end is closed; after the second the tunnel is history.
 func (t *tunnel) closed() {
 	if t.open.Add(-1) == 0 {
-		t.g.tunnels.remove(t)
+		t.settle(&t.denied) // it went away in the middle of its first bytes
 		t.g.logClose(t)
+		t.g.tunnels.remove(t)
 	}
 }

@@ -28,7 +28,11 @@ func TestMain(m *testing.M) {
 	if os.Args[0] == internetName {
 		os.Exit(internet())
 	}
-	os.Exit(m.Run())
+	status := m.Run()
+	if built != "" {
+		os.RemoveAll(built)
+	}
+	os.Exit(status)
 }
 
 // inLab runs the test again in a network namespace of its own and returns true

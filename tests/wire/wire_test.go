@@ -31,9 +31,7 @@ const limit = 10 * time.Second
 
 // TestWire plays all vectors, each against a gate of its own.
 func TestWire(t *testing.T) {
-	if *binary == "" {
-		*binary = build(t)
-	}
+	build(t)
 	need.UserNS(t)
 	if !inLab(t) {
 		return
@@ -59,15 +57,26 @@ func TestWire(t *testing.T) {
 	}
 }
 
-func build(t *testing.T) string {
+// built is where build puts the binary; TestMain removes it.
+var built string
+
+// build makes sure that there is a binary.
+func build(t *testing.T) {
 	t.Helper()
-	out := filepath.Join(t.TempDir(), "aisb")
+	if *binary != "" {
+		return
+	}
+	var err error
+	if built, err = os.MkdirTemp("", "aisb-wire-"); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(built, "aisb")
 	cmd := exec.Command("go", "build", "-o", out, "github.com/aisb-dev/aisb/cmd/aisb")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, text)
 	}
-	return out
+	*binary = out
 }
 
 // gate is a running binary.
