@@ -205,9 +205,10 @@ func setUpNet(ord order) error {
 	}
 	script := strings.Join([]string{
 		"ip link set lo up",
-		"ip link add net0 type dummy",
+		"ip link add net0 type veth peer name net1", // not every kernel has dummy
 		"ip addr add 10.76.0.2/24 dev net0",
 		"ip -6 addr add fd76:76::2/64 dev net0 nodad",
+		"ip link set net1 up",
 		"ip link set net0 up",
 		"ip route add default via 10.76.0.1",
 		"ip -6 route add default via fd76:76::1",

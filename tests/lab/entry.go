@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -157,65 +156,6 @@ func (l *lab) sweep() error {
 		}
 		dead := &entry{dir: dir, lock: f, mount: mount, cgroup: fmt.Sprintf("/proc/self/fd/%d", mount.Fd())}
 		dead.remove()
-	}
-	return nil
-}
-
-// lendHome takes the user's home for this entry alone, or gives it a copy.
-// podman takes a runtime directory without its marks for a reboot and resets
-// every container's state, so two entries can't share one storage.
-func (l *lab) lendHome(e *entry, scratch bool) (func(), error) {
-	const what = "another entry of the lab (--scratch runs beside it, once it is done)"
-	if !scratch {
-		return lock(filepath.Join(l.dir, "home.lock"), unix.LOCK_EX, what)
-	}
-	release, err := lock(filepath.Join(l.dir, "home.lock"), unix.LOCK_SH, what)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	// The layers of images are never written in place, so links will do for
-	// them; all else is copied.
-	if err := copyHome(l.home(), e.dir+"/home", ".local/share/containers/storage/overlay"); err != nil {
-		return nil, err
-	}
-	return func() {}, nil
-}
-
-// copyHome copies a tree as it is; the one below linked (relative to from) by
-// hard links.
-func copyHome(from, to, linked string) error {
-	first, rest, _ := strings.Cut(linked, "/")
-	if first == "" {
-		return tool("cp", "-al", from, to)
-	}
-	if !exists(filepath.Join(from, first)) {
-		return tool("cp", "-a", from, to)
-	}
-	var st unix.Stat_t
-	if err := unix.Lstat(from, &st); err != nil {
-		return err
-	}
-	if err := os.Mkdir(to, 0o700); err != nil {
-		return err
-	}
-	if err := errors.Join(os.Chown(to, int(st.Uid), int(st.Gid)), os.Chmod(to, os.FileMode(st.Mode&0o777))); err != nil {
-		return err
-	}
-	names, err := os.ReadDir(from)
-	if err != nil {
-		return err
-	}
-	for _, n := range names {
-		a, b := filepath.Join(from, n.Name()), filepath.Join(to, n.Name())
-		if n.Name() == first {
-			err = copyHome(a, b, rest)
-		} else {
-			err = tool("cp", "-a", a, b)
-		}
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }

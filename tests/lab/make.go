@@ -74,7 +74,7 @@ func (l *lab) configure() error {
 			return err
 		}
 	}
-	return nil
+	return l.settle()
 }
 
 // makeBase makes the base image's tar where it is missing, and returns its path.

@@ -35,8 +35,7 @@ func initMain() int {
 	}
 	ch := make(chan os.Signal, 8)
 	signal.Notify(ch, passedSignals...)
-	// What a terminal sends to the whole group is the command's business.
-	signal.Ignore(syscall.SIGINT, syscall.SIGQUIT)
+	dropTerminalSignals()
 	proc, err := startCommand(ord)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "lab: error:", err)
@@ -57,7 +56,7 @@ func startCommand(ord order) (*os.Process, error) {
 		attr.Credential = &syscall.Credential{Uid: userID, Gid: userID, Groups: []uint32{userID}}
 	}
 	env := []string{
-		"HOME=" + home, "USER=" + name, "LOGNAME=" + name, "SHELL=/bin/bash", "LANG=C.UTF-8",
+		"HOME=" + home, "USER=" + name, "LOGNAME=" + name, "SHELL=/bin/bash", "LANG=C.UTF-8", "AISB_LAB=1",
 		"TERM=" + os.Getenv("TERM"),
 	}
 	if !ord.AsRoot {

@@ -244,7 +244,7 @@ func (e *entry) start(ord order, ownNet bool) (int, error) {
 func passSignals(to *os.Process) (stop func()) {
 	ch := make(chan os.Signal, 8)
 	signal.Notify(ch, passedSignals...)
-	signal.Ignore(syscall.SIGINT, syscall.SIGQUIT)
+	dropTerminalSignals()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -253,6 +253,12 @@ func passSignals(to *os.Process) (stop func()) {
 		}
 	}()
 	return func() { signal.Stop(ch); close(ch); <-done }
+}
+
+// dropTerminalSignals takes and drops what a terminal sends to its whole group,
+// the command included. Ignoring it would be inherited by the command.
+func dropTerminalSignals() {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGQUIT)
 }
 
 // passedSignals are those that mean the command, not the terminal's group.
