@@ -96,12 +96,6 @@ func (e *entry) complete(l *lab, ord *order) {
 	ord.Root = e.dir + "/merged"
 	ord.Overlay = fmt.Sprintf("lowerdir=%s,upperdir=%s/upper,workdir=%s/work", l.root(), e.dir, e.dir)
 	ord.Cgroup = e.cgroupName()
-	if ord.Home == "" {
-		ord.Home = l.home()
-		if exists(e.dir + "/home") {
-			ord.Home = e.dir + "/home"
-		}
-	}
 }
 
 // remove takes away what the entry has on the host. Its processes are gone: the

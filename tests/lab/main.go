@@ -31,8 +31,9 @@ flags of run:
   --env NAME=VALUE       set in CMD's environment, which is otherwise made anew (repeatable)
   --dir DIR              working directory (default: the home directory)
   --net host|private     the machine's network (default), or one with no way out
-  --scratch              with a copy of dev's home, thrown away at the end; without it
-                         entries wait for each other, and what they make in the home stays
+  --scratch              with a new home that goes at the end, and the images of the lasting
+                         one to read; without it entries wait for each other, and what they
+                         make in the home stays
   --go                   with the machine's Go, and its modules as the first proxy
 `
 

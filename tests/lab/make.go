@@ -74,7 +74,7 @@ func (l *lab) configure() error {
 			return err
 		}
 	}
-	return l.settle()
+	return nil
 }
 
 // makeBase makes the base image's tar where it is missing, and returns its path.

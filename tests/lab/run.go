@@ -104,7 +104,7 @@ func (l *lab) run(args []string) (int, error) {
 		return 0, err
 	}
 	defer e.remove()
-	release, err := l.lendHome(e, o.scratch)
+	release, err := l.lendHome(e, &ord, o.scratch)
 	if err != nil {
 		return 0, err
 	}
