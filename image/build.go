@@ -1,10 +1,9 @@
 package image
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
-	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,8 +20,8 @@ func (s Spec) BuildArgs(dir string, o BuildOptions) []string {
 	args := []string{
 		"build", "--file", dir + "/Containerfile", "--tag", s.Tag(),
 		// The very image that the tag was computed of, whatever its name
-		// stands for by now.
-		"--from", s.BaseID, "--pull=never",
+		// stands for by now: see AliasArgs.
+		"--from", s.alias(), "--pull=never",
 		// Nothing of the user's environment goes into an image.
 		"--http-proxy=false", "--unsetenv=PROMPT_COMMAND",
 		"--layers",
@@ -35,6 +34,22 @@ func (s Spec) BuildArgs(dir string, o BuildOptions) []string {
 	}
 	return append(args, dir)
 }
+
+// aliasName is what podman calls the base image of a build while it runs.
+const aliasName = "aisb-from"
+
+func (s Spec) alias() string {
+	return "localhost/" + aliasName + ":" + strings.TrimPrefix(s.Tag(), Repository+":")
+}
+
+// AliasArgs gives the base image the name under which the build uses it, and
+// UnaliasArgs takes the name away. podman names a build's working containers
+// after their image, so that left-over ones can be told from the user's.
+func (s Spec) AliasArgs() []string { return []string{"tag", s.BaseID, s.alias()} }
+
+// UnaliasArgs see AliasArgs. The name stands there twice: with the image alone
+// podman would take all its names away, the user's own too.
+func (s Spec) UnaliasArgs() []string { return []string{"untag", s.alias(), s.alias()} }
 
 // PullArgs gets the base image as it is now.
 func PullArgs(base string) []string { return []string{"pull", "--quiet", base} }
@@ -117,68 +132,51 @@ func ParseList(out []byte) ([]Listed, error) {
 	return list, nil
 }
 
-// Step is a point that a build has reached.
-type Step struct {
-	N, Of int // 1 is the first
-	Title string
-}
-
-// Steps reads a build's output line by line, calls step at each that begins,
-// and copies every line to log. It returns when the output ends.
-func (s Spec) Steps(out io.Reader, log io.Writer, step func(Step)) error {
-	stages := s.stages()
-	total := 0
-	for _, st := range stages {
-		for _, in := range st.does {
-			if in.title != "" {
-				total++
-			}
-		}
-	}
-	n := 0
-	r := bufio.NewReader(out)
-	for {
-		line, err := r.ReadString('\n')
-		if line != "" {
-			if _, werr := io.WriteString(log, line); werr != nil {
-				return werr
-			}
-		}
-		if title, ok := stepTitle(stages, line); ok {
-			n++
-			step(Step{N: n, Of: total, Title: title})
-		}
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// stepTitle finds the instruction that a line such as
-// "[2/3] STEP 4/9: RUN set -eu; ..." announces. The FROM is step 1.
-func stepTitle(stages []stage, line string) (string, bool) {
-	var st, of, n, m int
-	head, _, ok := strings.Cut(line, ": ")
-	if !ok {
-		return "", false
-	}
-	if c, err := fmt.Sscanf(head, "[%d/%d] STEP %d/%d", &st, &of, &n, &m); c != 4 || err != nil {
-		return "", false
-	}
-	if st < 1 || st > len(stages) || n < 2 || n-2 >= len(stages[st-1].does) {
-		return "", false
-	}
-	title := stages[st-1].does[n-2].title
-	return title, title != ""
-}
-
 // Bytes writes a size for people.
 func Bytes(n int64) string {
 	if n < 1e6 {
 		return strconv.FormatInt(n/1e3, 10) + " kB"
 	}
 	return strconv.FormatInt(n/1e6, 10) + " MB"
+}
+
+// WorkingArgs asks for all containers, those of builds included, and LayersArgs
+// for the IDs of all images that aisb's builds made. ParseWorking reads both.
+func WorkingArgs() []string { return []string{"ps", "--all", "--external", "--format", "json"} }
+
+// LayersArgs see WorkingArgs.
+func LayersArgs() []string {
+	return []string{"images", "--all", "--quiet", "--no-trunc", "--filter", "label=" + LabelFormat}
+}
+
+// ParseWorking returns the IDs of the working containers that a build of aisb
+// which was cut off has left: podman 5.4.2 does not remove them when a signal
+// ends it. They can't be told from those of a build that is running.
+func ParseWorking(containers, layers []byte) ([]string, error) {
+	ours := map[string]bool{}
+	for line := range strings.Lines(string(layers)) {
+		ours[strings.TrimPrefix(strings.TrimSpace(line), "sha256:")] = true
+	}
+	var raw []struct {
+		ID      string   `json:"Id"`
+		ImageID string   `json:"ImageID"`
+		Names   []string `json:"Names"`
+		Command []string `json:"Command"`
+		State   string   `json:"State"`
+	}
+	if err := json.Unmarshal(containers, &raw); err != nil {
+		return nil, fmt.Errorf("parse podman's list of containers: %w", err)
+	}
+	var ids []string
+	for _, c := range raw {
+		// Storage without a container of podman's own, made by a build.
+		if c.State != "storage" || !slices.Equal(c.Command, []string{"buildah"}) {
+			continue
+		}
+		named := slices.ContainsFunc(c.Names, func(n string) bool { return strings.HasPrefix(n, aliasName+"-working-container") })
+		if named || ours[c.ImageID] {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids, nil
 }

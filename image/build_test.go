@@ -15,7 +15,7 @@ func TestBuildArgs(t *testing.T) {
 	s := Spec{Base: DefaultBase, BaseID: idOne, Harness: harness(t, "pi")}
 	got := s.BuildArgs("/ctx", BuildOptions{Network: "host", Fresh: true})
 	for _, want := range [][]string{
-		{"--from", idOne}, {"--pull=never"}, {"--http-proxy=false"}, {"--tag", s.Tag()}, {"--network", "host"}, {"--no-cache"},
+		{"--from", "localhost/aisb-from:" + s.Tag()[len(Repository)+1:]}, {"--pull=never"}, {"--http-proxy=false"}, {"--tag", s.Tag()}, {"--network", "host"}, {"--no-cache"},
 	} {
 		i := slices.Index(got, want[0])
 		if i < 0 || !slices.Equal(got[i:i+len(want)], want) {
@@ -72,6 +72,35 @@ func TestParseList(t *testing.T) {
 		t.Errorf("no images are %s, %v", data, err)
 	}
 	if _, err := ParseList([]byte("Error: no")); err == nil {
+		t.Error("an error text was parsed")
+	}
+}
+
+// podman untag IMAGE, without a name, takes all names of the image away.
+func TestUnaliasTakesOneName(t *testing.T) {
+	s := Spec{Base: DefaultBase, BaseID: idOne, Harness: harness(t, "pi")}
+	alias := s.AliasArgs()[2]
+	if got := s.UnaliasArgs(); !slices.Equal(got, []string{"untag", alias, alias}) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// As podman 5.4.2 lists them, after a build was ended by a signal.
+func TestParseWorking(t *testing.T) {
+	containers := `[
+	  {"Id":"c1","ImageID":"base","Command":["buildah"],"Names":["aisb-from-working-container-1"],"State":"storage"},
+	  {"Id":"c2","ImageID":"` + idOne + `","Command":["buildah"],"Names":["1111-working-container"],"State":"storage"},
+	  {"Id":"c3","ImageID":"` + idTwo + `","Command":["buildah"],"Names":["debian-working-container"],"State":"storage"},
+	  {"Id":"c4","ImageID":"` + idOne + `","Command":["buildah"],"Names":["running"],"State":"running"},
+	  {"Id":"c5","ImageID":"` + idOne + `","Command":null,"Names":["aisb-x-012345"],"State":"exited"}]`
+	got, err := ParseWorking([]byte(containers), []byte("sha256:"+idOne+"\n"))
+	if want := []string{"c1", "c2"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, %v, want %q: the user's own must stay", got, err, want)
+	}
+	if got, err := ParseWorking([]byte("[]"), nil); err != nil || len(got) != 0 {
+		t.Errorf("of nothing: %q, %v", got, err)
+	}
+	if _, err := ParseWorking([]byte("Error"), nil); err == nil {
 		t.Error("an error text was parsed")
 	}
 }

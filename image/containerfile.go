@@ -54,8 +54,9 @@ func (s Spec) stages() []stage {
 
 func (s Spec) toolsStage() []instruction {
 	return []instruction{
-		{"", "USER 0:0"}, // whoever the base image is
+		// First, so that every layer of a build can be told.
 		{"", label(map[string]string{LabelFormat: fmt.Sprint(formatVersion)})},
+		{"", "USER 0:0"}, // whoever the base image is
 		{"install developer tools", shell(
 			`if ! command -v apt-get >/dev/null; then echo "the base image has no apt-get: choose a Debian-like one" >&2; exit 1; fi`,
 			aptInstall(tools),

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/aisb-dev/aisb/image"
 	"github.com/aisb-dev/aisb/sandbox/podman"
 )
@@ -49,11 +51,31 @@ func (b *builder) ready(ctx context.Context, s image.Spec) (string, error) {
 		return known.Tag(), nil
 	}
 	b.u.notef("there is no image for the harness %s on %s yet: building it, once", s.Harness.Name, s.Base)
-	return b.build(ctx, s)
+	unlock, waited, err := b.lock(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if waited {
+		if known, ok, err = b.records.Find(s); err != nil || ok {
+			return known.Tag(), err // the other build was of the same
+		}
+	}
+	return b.locked(ctx, s)
 }
 
-// build is the list of steps from a Spec to an image that starts at once.
+// build makes the image for s, whatever is there.
 func (b *builder) build(ctx context.Context, s image.Spec) (string, error) {
+	unlock, _, err := b.lock(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	return b.locked(ctx, s)
+}
+
+// locked is the list of steps from a Spec to an image that starts at once.
+func (b *builder) locked(ctx context.Context, s image.Spec) (string, error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	p := newProgress(b.u)
@@ -64,6 +86,7 @@ func (b *builder) build(ctx context.Context, s image.Spec) (string, error) {
 		return "", b.interrupted(ctx, err)
 	}
 	if err := b.layers(ctx, s, p); err != nil {
+		b.sweep(ctx)
 		return "", b.interrupted(ctx, err)
 	}
 	p.step("prepare the layers for your user")
@@ -125,6 +148,10 @@ func (b *builder) layers(ctx context.Context, s image.Spec, p *progress) error {
 	if err := s.WriteContext(dir); err != nil {
 		return err
 	}
+	if _, err := b.output(ctx, s.AliasArgs()); err != nil {
+		return err
+	}
+	defer b.output(context.WithoutCancel(ctx), s.UnaliasArgs()) // a name that stays does no harm
 	cmd := b.command(ctx, s.BuildArgs(dir, image.BuildOptions{Network: b.o.network, Fresh: b.o.fresh}))
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -162,11 +189,12 @@ func (b *builder) layers(ctx context.Context, s image.Spec, p *progress) error {
 	return &exitError{code: exitPodman, err: fmt.Errorf("build the image: %w", err), hint: hint}
 }
 
-// command prepares a call that ends on a signal like podman's own user would
-// end it: TERM lets it remove the containers of the build.
+// command prepares a call that a signal ends together with its children: a
+// signal to podman alone leaves what the build is running to go on.
 func (b *builder) command(ctx context.Context, args []string) *exec.Cmd {
 	cmd := b.podman.Command(ctx, args...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	// The group is podman's own, see podman.Command.
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	return cmd
 }
@@ -202,47 +230,4 @@ func (b *builder) interrupted(ctx context.Context, err error) error {
 		return err
 	}
 	return &exitError{code: 128 + int(syscall.SIGINT), err: errors.New("interrupted before the image was built")}
-}
-
-func (b *builder) list(ctx context.Context) ([]image.Listed, error) {
-	out, err := b.output(ctx, image.ListArgs())
-	if err != nil {
-		return nil, err
-	}
-	return image.ParseList(out)
-}
-
-// prune removes the images whose record is missing or older than before.
-func (b *builder) prune(ctx context.Context, all bool, before time.Time) error {
-	list, err := b.list(ctx)
-	if err != nil {
-		return err
-	}
-	records, err := b.records.All()
-	if err != nil {
-		return err
-	}
-	keep := map[string]bool{}
-	for _, r := range records {
-		if !all && r.Used.After(before) {
-			keep[r.Tag] = true
-			continue
-		}
-		if err := b.records.Forget(r.Key); err != nil {
-			return err
-		}
-	}
-	for _, i := range list {
-		if keep[i.Ref] {
-			continue
-		}
-		if _, err := b.output(ctx, image.RemoveArgs(i.Ref)); err != nil {
-			// In use, most likely: podman says by what.
-			b.u.warnf("kept %s: %v", i.Ref, err)
-			continue
-		}
-		fmt.Fprintln(b.u.Out, i.Ref)
-	}
-	_, err = b.output(ctx, image.PruneArgs())
-	return err
 }
