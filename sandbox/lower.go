@@ -103,6 +103,8 @@ func (s Spec) handshake(c podman.Container, at endpoints) (handshake.Config, err
 	case NetNone:
 		cfg.Fence = &handshake.Fence{Policy: fencePolicy(netip.AddrPort{}, netip.AddrPort{})}
 	case NetFull:
+		// podman's own, since container() leaves it to podman.
+		cfg.Mounts = append(cfg.Mounts, handshake.Mount{Target: "/etc/resolv.conf"})
 	default:
 		return handshake.Config{}, fmt.Errorf("unknown network mode %q", s.Net)
 	}

@@ -17,6 +17,7 @@ const noProxy = "localhost,127.0.0.1,::1"
 // needs more. CONNECT is all that the gate does for https, so the scheme of
 // each value is http.
 var proxyVars = []struct{ name, value, why string }{
+	{"AISB_GATE", "URL", "aisb check, which asks the sandbox's own gate"},
 	{"http_proxy", "URL", "curl takes no other spelling for http: HTTP_PROXY may come from a request's header in CGI"},
 	{"HTTP_PROXY", "URL", "Go, Python, Node's libraries"},
 	{"https_proxy", "URL", "curl, git, wget, apt, Go, Python"},

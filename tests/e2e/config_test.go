@@ -22,7 +22,6 @@ func hostileConfig(t *testing.T) (env []string) {
 		t.Fatal(err)
 	}
 	write(t, conf, "containers.conf", fmt.Sprintf(`[containers]
-env = ["FROM_CONF=1"]
 volumes = [%q]
 seccomp_profile = "unconfined"
 default_capabilities = ["CHOWN", "DAC_OVERRIDE", "SYS_ADMIN"]
@@ -49,7 +48,7 @@ env = ["FROM_ENGINE=1"]
 
 const showConfig = `env; ls -d /from-conf /from-mounts-conf /run/secrets/* 2>/dev/null; cat /proc/self/mountinfo; grep Seccomp: /proc/self/status`
 
-var configMarks = []string{"FROM_CONF", "/from-conf", "/from-mounts-conf", "FROM_OVERRIDE", "FROM_ENGINE", "FROM_HOST", "10.9.9.9"}
+var configMarks = []string{"/from-conf", "/from-mounts-conf", "FROM_OVERRIDE", "FROM_ENGINE", "FROM_HOST", "10.9.9.9"}
 
 // Point 4: a containers.conf and a mounts.conf that add things change nothing.
 func TestPoint4ConfigurationOfPodmanIsShutOut(t *testing.T) {
@@ -58,7 +57,7 @@ func TestPoint4ConfigurationOfPodmanIsShutOut(t *testing.T) {
 		// podman alone takes all of it.
 		o := call{dir: agent.home, env: env, bin: "/usr/bin/podman"}.do(t, "run", "--rm", "--network=none", testImage, "/bin/sh", "-c", showConfig)
 		o.wantStatus(t, 0)
-		wantIn(t, "podman's container", o.stdout, "FROM_CONF=1", "/from-conf", "/from-mounts-conf", "FROM_OVERRIDE=1", "10.9.9.9", "Seccomp:\t0")
+		wantIn(t, "podman's container", o.stdout, "/from-conf", "/from-mounts-conf", "FROM_OVERRIDE=1", "10.9.9.9", "Seccomp:\t0")
 	})
 	t.Run("aisb", func(t *testing.T) {
 		o := call{dir: project(t), env: env}.aisb(t, allowed, sh(showConfig+"; curl -sS http://allowed.test/")...)

@@ -154,10 +154,10 @@ func TestPoint4MissingRights(t *testing.T) {
 		{name: "without NET_ADMIN, no network", script: `[ "$a" = --cap-add=NET_ADMIN ] && continue`,
 			flags: []string{"--net", "none"}, status: 77, part: "operation not permitted"},
 		{name: "without SETUID", script: `[ "$a" = --cap-add=SETUID ] && continue`,
-			flags: allowed, status: 78, part: "give up rights"},
+			flags: allowed, status: 78, part: "setresuid"},
 		{name: "without SETPCAP", script: `[ "$a" = --cap-add=SETPCAP ] && continue`,
-			flags: allowed, status: 78, part: "give up rights"},
-		{name: "host's network", extra: "--network=host", flags: []string{"--net", "none"}, status: 77, part: "not permitted"},
+			flags: allowed, status: 78, part: "bounding set"},
+		{name: "host's network", script: `[ "$a" = none ] && a=host`, flags: []string{"--net", "none"}, status: 78, part: "not what was asked for"},
 		{name: "gateway mapped", script: `a=${a/,--no-map-gw/} a=${a/--map-guest-addr,none/--map-guest-addr,169.254.1.9}`,
 			flags: allowed, status: 78, part: "pasta"},
 		{name: "a volume more", extra: "--volume /usr:/extra:ro", flags: allowed, status: 78, part: "/extra"},
@@ -166,8 +166,9 @@ func TestPoint4MissingRights(t *testing.T) {
 			flags: allowed, status: 78, part: "/project"},
 		{name: "with a new privilege allowed", script: `[ "$a" = --security-opt=no-new-privileges ] && continue`,
 			flags: allowed, status: 78, part: "no_new_privs"},
+		// Here uid 1000 is none of the user's, and can't enter the project.
 		{name: "another user namespace", script: `a=${a/--userns=keep-id:uid=1000,gid=1000/--userns=host}`,
-			flags: allowed, status: 78, part: ""},
+			flags: allowed, status: 126, part: "/project"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			gone := wantNothingLeft(t)

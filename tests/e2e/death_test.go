@@ -1,0 +1,141 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// gate is the pid of the run's gate, which aisb itself has started.
+func (l *live) gate() int {
+	l.t.Helper()
+	for _, p := range processes() {
+		if p.ppid == l.cmd.Process.Pid && p.args[0] == "aisb-gate" {
+			return p.pid
+		}
+	}
+	l.t.Fatal("the run has no gate")
+	return 0
+}
+
+// Point 10: the gate is killed while a command runs: nothing is reached any
+// more, clients fail at once, and aisb says so.
+func TestPoint10GateKilled(t *testing.T) {
+	gone := wantNothingLeft(t)
+	l := call{dir: project(t)}.start(t, allowed, sh(`curl -sS http://allowed.test/; echo ready
+		while read -r line; do
+			start=$(date +%s%N)
+			curl -s --max-time 10 http://allowed.test/after; echo "http $?"
+			curl -s --max-time 10 -k https://allowed.test/after; echo "https $?"
+			curl -s --max-time 10 --noproxy '*' http://`+originAddr+`/after; echo "direct $?"
+			echo "took $(( ($(date +%s%N) - start) / 1000000 )) ms"; echo done
+		done`)...)
+	l.waitOut("ready\n")
+	if err := syscall.Kill(l.gate(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	l.waitErr("aisb: error: the gate has ended")
+	mark := internet.mark()
+	l.say("now")
+	l.waitOut("done\n")
+	text := l.stdout.String()
+	for _, what := range []string{"http 0\n", "https 0\n", "direct 0\n"} {
+		if strings.Contains(text, "\n"+what) {
+			t.Errorf("egress without a gate:\n%s", text)
+		}
+	}
+	_, took, _ := strings.Cut(text, "took ")
+	took, _, _ = strings.Cut(took, " ms")
+	if len(took) > 3 {
+		t.Errorf("three clients took %s ms to fail", took)
+	}
+	internet.wantSilence(t, mark)
+	l.stdin.Close()
+	o := l.wait(10 * time.Second)
+	wantIn(t, "receipt", o.stderr, "the gate had ended before")
+	gone()
+}
+
+// Point 10: aisb is killed: container, gate and pasta are gone within 2 s, and
+// nothing is left.
+func TestPoint10AisbKilled(t *testing.T) {
+	gone := wantNothingLeft(t)
+	dir := project(t)
+	// Children that ignore signals and sit in sessions of their own.
+	l := call{dir: dir}.start(t, allowed, sh(`trap '' TERM HUP INT; setsid sh -c 'trap "" TERM HUP; while :; do sleep 1; done' & echo ready; sleep 1000`)...)
+	l.waitOut("ready\n")
+	pids := append(inSandbox(t), l.gate(), child(t, "aisb-entry"))
+	l.signal(syscall.SIGKILL)
+	<-l.ended
+	waitUntil(t, 2*time.Second, "container and gate are gone", func() bool {
+		for _, pid := range pids {
+			if alive(pid) {
+				return false
+			}
+		}
+		return true
+	})
+	gone()
+}
+
+// TestKilledWhileStarting kills aisb at several moments of the start.
+func TestKilledWhileStarting(t *testing.T) {
+	gone := wantNothingLeft(t)
+	for _, role := range []string{"aisb-gate", "pasta", "aisb-entry"} {
+		l := call{dir: project(t)}.start(t, allowed, "sleep", "1000")
+		waitUntil(t, runTimeout, role+" is there", func() bool { return len(find(role)) > 0 })
+		l.signal(syscall.SIGKILL)
+		<-l.ended
+		gone()
+	}
+}
+
+// TestStop: SIGTERM and SIGHUP end a run in less than 2 s, whatever the command
+// makes of them, and SIGINT is the command's to answer.
+func TestStop(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		sig    syscall.Signal
+		script string
+		status int
+	}{
+		{"by the default action", syscall.SIGTERM, "echo ready; sleep 1000", 143},
+		{"answered", syscall.SIGTERM, "trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 0.1; done", 5},
+		{"ignored", syscall.SIGTERM, "trap '' TERM; echo ready; while :; do sleep 0.1; done", 137},
+		{"hung up", syscall.SIGHUP, "echo ready; sleep 1000", 129},
+		{"interrupted", syscall.SIGINT, "trap 'exit 6' INT; echo ready; while :; do sleep 0.1; done", 6},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			gone := wantNothingLeft(t)
+			l := call{dir: project(t)}.start(t, allowed, sh(tt.script)...)
+			l.waitOut("ready\n")
+			l.signal(tt.sig)
+			o := l.wait(10 * time.Second)
+			o.wantStatus(t, tt.status)
+			if o.took >= 2*time.Second {
+				t.Errorf("it took %v", o.took)
+			}
+			gone()
+		})
+	}
+}
+
+// TestPastaKilled leaves a sandbox that reaches nothing.
+func TestPastaKilled(t *testing.T) {
+	gone := wantNothingLeft(t)
+	l := call{dir: project(t)}.start(t, allowed, sh(`echo ready; read x; curl -s --max-time 2 http://allowed.test/; echo "status $?"`)...)
+	l.waitOut("ready\n")
+	mark := internet.mark()
+	if err := syscall.Kill(child(t, "pasta"), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	l.say("")
+	l.waitOut("status ")
+	wantNot(t, "output", l.stdout.String(), "status 0")
+	internet.wantSilence(t, mark)
+	l.wait(10 * time.Second)
+	gone()
+}

@@ -1,0 +1,204 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// canary is a secret with a part that is found wherever it lies, however it is
+// quoted.
+type canary struct {
+	value string
+	mark  string
+	begin time.Time
+}
+
+func newCanary() canary {
+	b := make([]byte, 12)
+	rand.Read(b)
+	mark := hex.EncodeToString(b)
+	return canary{
+		value: "line 1 " + mark + "\nline 2 'single' \"double\" `back` $HOME \\n = ü \x01\xff\n\n" + mark + "\n",
+		mark:  mark, begin: time.Now().Add(-2 * time.Second),
+	}
+}
+
+// in reports whether text holds the canary's mark, plain or in base64.
+func (c canary) in(text []byte) bool {
+	if bytes.Contains(text, []byte(c.mark)) {
+		return true
+	}
+	// Each of the three alignments, without the characters that hang on what
+	// is around.
+	for shift := range 3 {
+		enc := base64.StdEncoding.EncodeToString(append(make([]byte, shift), c.mark...))
+		if bytes.Contains(text, []byte(enc[4:len(enc)-4])) {
+			return true
+		}
+	}
+	return false
+}
+
+// wantInNoProcess looks at the argument vectors of all processes, and at the
+// environments of all but those in secretOf: aisb, which the test gave it, and
+// the command's.
+func (c canary) wantInNoProcess(t *testing.T, secretOf ...int) {
+	t.Helper()
+	for _, p := range processes() {
+		if c.in([]byte(strings.Join(p.args, "\x00"))) {
+			t.Errorf("the secret is in the arguments of %s: %q", p.comm, p.args)
+		}
+		if slices.Contains(secretOf, p.pid) {
+			continue
+		}
+		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.pid))
+		if err == nil && c.in(env) {
+			t.Errorf("the secret is in the environment of %s (%q)", p.comm, p.args)
+		}
+	}
+}
+
+// wantInNoFile reads every file that was written since the canary was made, in
+// the places where a run may write.
+func (c canary) wantInNoFile(t *testing.T, except string) {
+	t.Helper()
+	read := 0
+	for _, top := range []string{agent.home, agent.runtime, "/tmp", "/var/tmp", "/dev/shm", "/run/lock", "/var/log"} {
+		err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return nil // it went meanwhile
+			}
+			if path == except {
+				return fs.SkipDir
+			}
+			info, err := d.Info()
+			if err != nil || !info.Mode().IsRegular() || info.ModTime().Before(c.begin) || info.Size() > 64<<20 {
+				return nil
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return nil
+			}
+			read++
+			if c.in(text) {
+				t.Errorf("the secret is in the file %s", path)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("search %s: %v", top, err)
+		}
+	}
+	if read == 0 {
+		t.Error("no file was read: the search is broken") // there is the run's log, at least
+	}
+}
+
+// inSandbox are the processes of a run's command, as the host sees them: the
+// descendants of pid 1 in there.
+func inSandbox(t *testing.T) []int {
+	t.Helper()
+	one := child(t, "aisb-entry")
+	list := processes()
+	pids := []int{one}
+	for grew := true; grew; {
+		grew = false
+		for _, p := range list {
+			if slices.Contains(pids, p.ppid) && !slices.Contains(pids, p.pid) {
+				pids, grew = append(pids, p.pid), true
+			}
+		}
+	}
+	return pids[1:]
+}
+
+// Point 6: a secret arrives byte for byte, and lies nowhere else: in no process,
+// not in podman's account of the container, in no file; not while the run lives,
+// nor after its end.
+func TestPoint6SecretLiesNowhereElse(t *testing.T) {
+	c := newCanary()
+	dir := project(t)
+	l := call{dir: dir, env: []string{"CANARY=" + c.value}}.start(t, append([]string{"--env", "CANARY"}, allowed...),
+		sh(`printf %s "$CANARY" | od -An -v -tx1 | tr -d ' \n'; echo; echo ready; read x; exit 7`)...)
+	l.waitOut("ready\n")
+	hexed, _, _ := strings.Cut(l.stdout.String(), "\n")
+	if got, err := hex.DecodeString(hexed); err != nil || string(got) != c.value {
+		t.Errorf("inside it is %q, want %q (%v)", got, c.value, err)
+	}
+	inside := inSandbox(t)
+	if len(inside) == 0 {
+		t.Fatal("the command's process was not found, so the search below would pass it over")
+	}
+	c.wantInNoProcess(t, append(inside, l.cmd.Process.Pid)...)
+	if c.in([]byte(asUser(t, "podman", "inspect", containerName(t)))) {
+		t.Error("the secret is in podman inspect")
+	}
+	c.wantInNoFile(t, dir)
+	l.say("")
+	l.wait(10*time.Second).wantStatus(t, 7)
+	wantNot(t, "messages", l.stderr.String(), c.mark)
+	c.wantInNoFile(t, dir)
+	if c.in([]byte(asUser(t, "podman", "events", "--stream=false", "--since", "10m"))) {
+		t.Error("the secret is in podman events")
+	}
+}
+
+// Point 6: the same after a SIGKILL of aisb.
+func TestPoint6SecretAfterKill(t *testing.T) {
+	c := newCanary()
+	gone := wantNothingLeft(t)
+	dir := project(t)
+	l := call{dir: dir, env: []string{"CANARY=" + c.value}}.start(t, append([]string{"-e", "CANARY"}, allowed...),
+		sh(`test -n "$CANARY" && echo ready; sleep 1000`)...)
+	l.waitOut("ready\n")
+	l.signal(syscall.SIGKILL)
+	<-l.ended
+	gone()
+	c.wantInNoProcess(t)
+	c.wantInNoFile(t, dir)
+}
+
+// Point 6: an env file's values are as secret as others.
+func TestPoint6EnvFile(t *testing.T) {
+	c := newCanary()
+	dir, keys := project(t), project(t)
+	file := write(t, keys, "keys.env", "# a comment\nKEY="+c.mark+"=x\n")
+	if err := os.Chmod(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := call{dir: dir}.start(t, append([]string{"--env-file", file}, allowed...), sh(`echo "$KEY"; echo ready; read x`)...)
+	l.waitOut("ready\n")
+	if want := c.mark + "=x\nready\n"; l.stdout.String() != want {
+		t.Errorf("got %q, want %q", l.stdout, want)
+	}
+	c.wantInNoProcess(t, inSandbox(t)...)
+	c.wantInNoFile(t, keys)
+	l.say("")
+	l.wait(10*time.Second).wantStatus(t, 0)
+	o := call{dir: dir}.aisb(t, append([]string{"--env-file", file + ".missing"}, allowed...), "true")
+	o.wantStatus(t, 2)
+	wantIn(t, "error", o.stderr, "keys.env.missing", "aisb: hint: ")
+}
+
+// containerName is the name of the only running container.
+func containerName(t *testing.T) string {
+	t.Helper()
+	names := strings.Fields(asUser(t, "podman", "ps", "--format", "{{.Names}}"))
+	if len(names) != 1 {
+		t.Fatalf("running containers: %q", names)
+	}
+	return names[0]
+}
