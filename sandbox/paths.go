@@ -91,23 +91,23 @@ func RunName(dir string) string {
 
 // RunDirs are the two directories of one run.
 type RunDirs struct {
-	Runtime string // removed when the run ends
+	Runtime string // removed when the run ends, by the gate if aisb is gone
 	State   string // kept: the log
 }
 
-// MakeRunDirs makes both, 0700, and fails if they exist.
+// MakeRunDirs makes the one that is kept, 0700, and fails if it exists. The
+// other is only named: nothing lies in it yet. Who first needs it makes it once
+// the gate is up, since before that nobody would remove it after a SIGKILL.
 func (p Paths) MakeRunDirs(run string) (RunDirs, error) {
 	d := RunDirs{
 		Runtime: filepath.Join(p.Runtime, run),
 		State:   filepath.Join(p.State, "runs", run),
 	}
-	for _, dir := range []string{d.Runtime, d.State} {
-		if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
-			return RunDirs{}, fmt.Errorf("make run directory: %w", err)
-		}
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			return RunDirs{}, fmt.Errorf("make run directory: %w", err)
-		}
+	if err := os.MkdirAll(filepath.Dir(d.State), 0o700); err != nil {
+		return RunDirs{}, fmt.Errorf("make run directory: %w", err)
+	}
+	if err := os.Mkdir(d.State, 0o700); err != nil {
+		return RunDirs{}, fmt.Errorf("make run directory: %w", err)
 	}
 	return d, nil
 }

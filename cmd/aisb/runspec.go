@@ -255,5 +255,9 @@ func ruleError(err error) error {
 	if !errors.As(err, &first) {
 		return &exitError{code: exitUsage, err: err}
 	}
-	return &exitError{code: exitUsage, err: err, hint: first.Suggestion}
+	hint := first.Suggestion
+	if hint == "" {
+		hint = "leave the rule out; 'aisb run --help' says what a rule may be"
+	}
+	return &exitError{code: exitUsage, err: err, hint: hint}
 }

@@ -41,11 +41,12 @@ func TestPoint5Check(t *testing.T) {
 		{"allowed.test:80", 0, []string{"allowed.test:80 allowed: listed"}},
 		{"allowed.test:22", 1, []string{"allowed.test:22 refused: port-not-listed", "--allow allowed.test:22"}},
 		{"evil.test", 1, []string{"evil.test:443 refused: not-listed", "--allow evil.test"}},
-		{"inside.test", 1, []string{"inside.test:443 refused: own-address"}},
+		{"inside.test", 1, []string{"inside.test:443 refused: special-address"}},
+		{"own.test", 1, []string{"own.test:443 refused: own-address"}},
 		{"nobody.test", 1, []string{"nobody.test:443 refused: nxdomain"}},
 	} {
 		t.Run("host "+tt.target, func(t *testing.T) {
-			args := append([]string{"check", "--allow", "allowed.test,inside.test,nobody.test"}, resolver...)
+			args := append([]string{"check", "--allow", "allowed.test,inside.test,own.test,nobody.test"}, resolver...)
 			o := call{dir: agent.home}.do(t, append(args, tt.target)...)
 			o.wantStatus(t, tt.status)
 			wantIn(t, "answer", o.stdout, tt.parts...)

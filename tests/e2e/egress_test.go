@@ -91,14 +91,15 @@ func TestPoint1UnlistedNameIsRefused(t *testing.T) {
 // TestGateRefusesTheInside tries to make the gate itself reach what the host
 // can and the sandbox must not: the rule is there, the address is wrong.
 func TestGateRefusesTheInside(t *testing.T) {
-	own, loop := listen(t, hostAddr+":0"), listen(t, "127.0.0.1:0")
+	own, loop := listen(t, "0.0.0.0:0"), listen(t, "127.0.0.1:0")
 	mark := internet.mark()
-	o := aisb(t, []string{"--allow", "inside.test:*,loop.test:*,mixed.test:*"},
-		sh(fmt.Sprintf(`for u in inside.test:%[1]d loop.test:%[2]d mixed.test:80 localhost:%[2]d 10.77.0.1:%[1]d 127.0.0.1:%[2]d 169.254.169.254:80; do
+	o := aisb(t, []string{"--allow", "inside.test:*,own.test:*,loop.test:*,mixed.test:*"},
+		sh(fmt.Sprintf(`for u in inside.test:%[1]d own.test:%[1]d loop.test:%[2]d mixed.test:80 localhost:%[2]d 10.77.0.1:%[1]d 127.0.0.1:%[2]d 169.254.169.254:80; do
 		curl -s --noproxy '' -o /dev/null -w "$u %%{http_code} %%header{x-aisb-reason}\n" http://$u/; done`, own.port, loop.port))...)
 	o.wantStatus(t, 0)
 	for _, want := range []string{
-		fmt.Sprintf("inside.test:%d 403 own-address", own.port),
+		fmt.Sprintf("inside.test:%d 403 special-address", own.port),
+		fmt.Sprintf("own.test:%d 403 own-address", own.port),
 		fmt.Sprintf("loop.test:%d 403 special-address", loop.port),
 		"mixed.test:80 403 mixed-answer",
 		fmt.Sprintf("localhost:%d 403 reserved-name", loop.port),

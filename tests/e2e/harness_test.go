@@ -2,13 +2,82 @@
 
 package e2e
 
-import "github.com/aisb-dev/aisb/tests/fakes"
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/aisb-dev/aisb/tests/fakes"
+)
 
 // The model's part: it asks for an edit of this file, then says that it's done.
 const (
+	modelHost    = "api.anthropic.com"
 	modelKey     = "key-of-the-stand-in"
 	modelFile    = "greeting.txt"
 	modelContent = "hello from the model\n"
 )
 
 var modelScript = fakes.EditScript("/project/"+modelFile, modelContent, "The file is written.")
+
+// runPi lets the real pi do a small task against the stand-in for its model's
+// API, which answers under the real host name with a certificate of the test's
+// own authority.
+func runPi(t *testing.T, dir string, flags ...string) outcome {
+	t.Helper()
+	image := os.Getenv("AISB_E2E_HARNESS_IMAGE")
+	if image == "" {
+		t.Fatal("AISB_E2E_HARNESS_IMAGE names no image; run 'make e2e'")
+	}
+	ca, err := os.ReadFile(internet.ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "ca.pem", string(ca))
+	args := []string{"run", "--image", image, "--ephemeral-home", "--resolver", routerAddr}
+	args = append(args, flags...)
+	args = append(args, "-e", "ANTHROPIC_API_KEY="+modelKey, "-e", "NODE_EXTRA_CA_CERTS=/project/ca.pem",
+		"--", "pi", "-p", "--provider", "anthropic", "Write the greeting.")
+	return call{dir: dir}.do(t, args...)
+}
+
+// TestHarnessDoesATask is point 8: the request arrives through the gate, the
+// streamed answer comes back, and the edit that it asks for is made.
+func TestHarnessDoesATask(t *testing.T) {
+	dir := project(t)
+	mark := internet.mark()
+	o := runPi(t, dir, "--allow", modelHost)
+	o.wantStatus(t, 0)
+	wantIn(t, "pi's output", o.stdout, "The file is written.")
+	got, err := os.ReadFile(filepath.Join(dir, modelFile))
+	if err != nil || string(got) != modelContent {
+		t.Errorf("the file that the model asked for: %q, %v\n%s", got, err, o.stderr)
+	}
+	asked := internet.waitFor(t, mark, "model", func(e fakes.Event) bool { return e.Turn == 2 })
+	if asked.SNI != modelHost || asked.Key != modelKey {
+		t.Errorf("the model was asked as %q with key %q", asked.SNI, asked.Key)
+	}
+	wantIn(t, "receipt", o.stderr, "reached "+modelHost+":443")
+	if strings.Contains(o.stderr, "aisb: refused") {
+		t.Errorf("a task within its own host was refused something:\n%s", o.stderr)
+	}
+}
+
+// TestHarnessWithoutItsHost is the other half of point 8: the receipt names the
+// host and the flag that allows it.
+func TestHarnessWithoutItsHost(t *testing.T) {
+	dir := project(t)
+	mark := internet.mark()
+	o := runPi(t, dir, "--allow", "allowed.test")
+	if o.status == 0 {
+		t.Errorf("pi says that it worked:\n%s", o.stdout)
+	}
+	if _, err := os.Stat(filepath.Join(dir, modelFile)); !os.IsNotExist(err) {
+		t.Errorf("the file is there: %v", err)
+	}
+	wantIn(t, "receipt", o.stderr, "refused "+modelHost+":443", "--allow "+modelHost)
+	if e := internet.since(mark, "model", "dns"); len(e) > 0 {
+		t.Errorf("the internet was reached: %+v", e)
+	}
+}

@@ -28,7 +28,8 @@ import (
 const (
 	hostAddr   = "10.77.0.1"
 	hostAddr6  = "fd77:77::1"
-	routerAddr = "10.77.0.2" // also the name server
+	hostPublic = "93.184.215.200" // the host's too
+	routerAddr = "10.77.0.2"      // also the name server
 	router6    = "fd77:77::2"
 	originAddr = "93.184.215.14"
 	evilAddr   = "93.184.215.66"
@@ -45,7 +46,7 @@ func theInternet(dir string) fakes.World {
 		Hosts: map[string][]string{
 			"allowed.test": {originAddr}, "also.allowed.test": {originAddr},
 			"evil.test": {evilAddr}, "api.anthropic.com": {modelAddr},
-			"inside.test": {hostAddr}, "loop.test": {"127.0.0.1"},
+			"inside.test": {hostAddr}, "own.test": {hostPublic}, "loop.test": {"127.0.0.1"},
 			"mixed.test": {originAddr, "10.1.2.3"},
 		},
 		Origins: []fakes.OriginSpec{
@@ -160,6 +161,7 @@ func connect(pid int) error {
 		fmt.Sprintf("ip link add up0 type veth peer name down0 netns %d", pid),
 		"ip addr add " + hostAddr + "/24 dev up0",
 		"ip -6 addr add " + hostAddr6 + "/64 dev up0 nodad",
+		"ip addr add " + hostPublic + "/32 dev up0",
 		"ip link set up0 up",
 		in + "ip link set lo up",
 		in + "ip addr add " + routerAddr + "/24 dev down0",
