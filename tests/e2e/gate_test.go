@@ -24,8 +24,8 @@ type standalone struct {
 // gateLine is what the tests read of a line of the gate's log.
 type gateLine struct {
 	TS, Event, Addr, Method, Host, Reason, Rule string
-	Port                                  int
-	Up, Down                              int64
+	Port                                        int
+	Up, Down                                    int64
 }
 
 func startGate(t *testing.T, args ...string) *standalone {

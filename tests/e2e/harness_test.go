@@ -77,7 +77,7 @@ func TestHarnessWithoutItsHost(t *testing.T) {
 		t.Errorf("the file is there: %v", err)
 	}
 	wantIn(t, "receipt", o.stderr, "refused "+modelHost+":443", "--allow "+modelHost)
-	if e := internet.since(mark, "model", "dns"); len(e) > 0 {
+	if e := internet.since(t, mark, "model", "dns"); len(e) > 0 {
 		t.Errorf("the internet was reached: %+v", e)
 	}
 }
