@@ -15,10 +15,6 @@ const (
 	maxAttempts  = 8                      // addresses that are tried
 )
 
-// keepAlive finds peers that are gone within two minutes, without ending a
-// tunnel that is only silent.
-var keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 15 * time.Second, Count: 4}
-
 // dial connects to one of a decision's addresses. It is the only place from
 // which the gate connects to anything that a client asked for.
 func (g *Gate) dial(ctx context.Context, d *decision) (*net.TCPConn, error) {
@@ -35,8 +31,16 @@ func (g *Gate) dial(ctx context.Context, d *decision) (*net.TCPConn, error) {
 }
 
 func dialOne(ctx context.Context, addr netip.AddrPort) (*net.TCPConn, error) {
-	dialer := net.Dialer{KeepAliveConfig: keepAlive}
-	return dialer.DialTCP(ctx, "tcp", netip.AddrPort{}, addr)
+	// Go's default keep-alive (15 s, nine probes) finds a peer that has gone
+	// in some two minutes, and leaves one alone that is only silent.
+	var dialer net.Dialer
+	// Not Dialer.DialTCP: with no local address it binds to port 0, and the
+	// kernel then searches a free port among all (Go 1.26).
+	conn, err := dialer.DialContext(ctx, "tcp", addr.String())
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*net.TCPConn), nil
 }
 
 // order alternates the families, IPv6 first (RFC 8305, section 4).

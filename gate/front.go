@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -28,8 +29,7 @@ type exchange struct {
 	decision *decision
 	refusal  *refusal
 	client   *clientEnd // of CONNECT
-	sni      string
-	alpn     string
+	hello    atomic.Pointer[hello]
 }
 
 func (g *Gate) newExchange(h *head, from netip.AddrPort) *exchange {
@@ -98,9 +98,6 @@ func (g *Gate) unwait(c net.Conn) {
 // whether somebody else closes the connection now.
 func (g *Gate) serveFirst(c stream, leave func()) (kept bool) {
 	from := addrOf(c)
-	if tcp, ok := c.(*net.TCPConn); ok {
-		tcp.SetKeepAliveConfig(keepAlive)
-	}
 	if reason := g.clients.Check(c); reason != "" {
 		g.foreign(c, from, reason)
 		return false

@@ -57,7 +57,7 @@ func (t *tunnel) firstBytes(b []byte) (more int, err error) {
 	case errors.Is(err, errMoreHello):
 		return want, nil
 	case err == nil:
-		t.x.sni, t.x.alpn = h.sni, h.alpn
+		t.x.hello.Store(&h)
 		if h.sni == "" {
 			return 0, refusalError{policy.NoSNI}
 		}

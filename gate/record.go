@@ -10,8 +10,9 @@ import (
 
 // record begins a line about an exchange.
 func (x *exchange) record(e Event, reason policy.Reason) Record {
+	h := x.greeting()
 	r := Record{
-		Event: e, ID: x.id, Method: x.method, Reason: reason, Client: x.from, SNI: x.sni, ALPN: x.alpn,
+		Event: e, ID: x.id, Method: x.method, Reason: reason, Client: x.from, SNI: h.sni, ALPN: h.alpn,
 	}
 	if x.target.Port != 0 {
 		r.Host, r.Port = x.target.Name(), x.target.Port
@@ -20,6 +21,14 @@ func (x *exchange) record(e Event, reason policy.Reason) Record {
 		r.Rule = x.decision.RuleText()
 	}
 	return r
+}
+
+// greeting is the ClientHello as far as it was read.
+func (x *exchange) greeting() hello {
+	if h := x.hello.Load(); h != nil {
+		return *h
+	}
+	return hello{}
 }
 
 // logAllow writes that an exchange may go on, and where it is connected to.

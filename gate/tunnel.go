@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/aisb-dev/aisb/gate/policy"
 )
@@ -19,12 +20,14 @@ type tunnel struct {
 	client *clientEnd
 	server *serverEnd
 
-	judged chan struct{} // closed when the client's first bytes are judged
+	judged func()        // says that the client's first bytes are judged
+	wait   chan struct{} // closed by judged
 	passed atomic.Bool   // that they may go up
 	denied atomic.Bool   // that they may not; whichever of the two is first, stays
 	once   sync.Once
 	up     atomic.Int64
 	down   atomic.Int64
+	half   atomic.Bool  // one direction has ended
 	open   atomic.Int32 // ends that are not closed
 	cause  atomic.Pointer[policy.Reason]
 }
@@ -48,7 +51,8 @@ type serverEnd struct {
 
 // newTunnel joins a client with a connection that was dialled for it.
 func newTunnel(x *exchange, conn stream) *tunnel {
-	t := &tunnel{g: x.gate, x: x, client: x.client, judged: make(chan struct{})}
+	t := &tunnel{g: x.gate, x: x, client: x.client, wait: make(chan struct{})}
+	t.judged = sync.OnceFunc(func() { close(t.wait) })
 	t.server = &serverEnd{stream: conn, tunnel: t}
 	t.client.tunnel = t
 	t.open.Store(2)
@@ -63,7 +67,7 @@ func (c *clientEnd) WriteTo(io.Writer) (n int64, err error) {
 	if err = t.admit(); err != nil {
 		t.cut(err) // before the other direction ends, which would close it without a reason
 	}
-	close(t.judged)
+	t.judged()
 	if err != nil {
 		return 0, err
 	}
@@ -75,7 +79,7 @@ func (c *clientEnd) WriteTo(io.Writer) (n int64, err error) {
 func (s *serverEnd) WriteTo(io.Writer) (n int64, err error) {
 	t := s.tunnel
 	defer t.contain(&err)
-	<-t.judged
+	<-t.wait
 	if !t.passed.Load() {
 		return 0, net.ErrClosed
 	}
@@ -87,13 +91,11 @@ func (t *tunnel) contain(err *error) {
 	if p := recover(); p != nil {
 		t.g.logPanic(t.x.from)
 		*err = net.ErrClosed
+		t.judged()
 		t.client.Close()
 		t.server.Close()
 	}
 }
-
-// relayStep is how much is moved before the count is updated.
-const relayStep = 8 << 20
 
 // errBudget ends a tunnel that has used up what its rule lets go up.
 var errBudget = refusalError{policy.Budget}
@@ -103,30 +105,38 @@ type refusalError struct{ reason policy.Reason }
 
 func (e refusalError) Error() string { return string(e.reason) }
 
-// relay moves bytes until the source ends. Between two TCP connections
-// io.Copy lets the kernel do it (splice(2)), also through a LimitedReader.
-func (t *tunnel) relay(dst, src stream, count *atomic.Int64, budget int64) (int64, error) {
-	var total int64
+// halfOpen is how long a tunnel may be silent after one direction has ended.
+const halfOpen = 5 * time.Minute
+
+// relay moves bytes until the source ends. budget is how many, 0 is no limit.
+func (t *tunnel) relay(dst, src stream, count *atomic.Int64, budget int64) (total int64, err error) {
 	for {
-		step := int64(relayStep)
+		limit := int64(pipeSize)
 		if budget > 0 {
-			left := budget - count.Load()
-			if left <= 0 {
-				err := overBudget(src)
-				if err != nil {
+			if limit = min(limit, budget-count.Load()); limit <= 0 {
+				if err = overBudget(src); err != nil {
 					t.cut(err)
 				}
-				return total, err
+				break
 			}
-			step = min(step, left)
 		}
-		n, err := io.Copy(dst, &io.LimitedReader{R: src, N: step})
+		if t.half.Load() {
+			src.SetReadDeadline(time.Now().Add(halfOpen))
+		}
+		n, moveErr := moveOnce(dst, src, limit)
 		count.Add(n)
 		total += n
-		if err != nil || n < step {
-			return total, err
+		if moveErr != nil {
+			if !errors.Is(moveErr, io.EOF) {
+				err = moveErr
+			}
+			break
 		}
 	}
+	// The other direction may be waiting already.
+	t.half.Store(true)
+	dst.SetReadDeadline(time.Now().Add(halfOpen))
+	return total, err
 }
 
 // overBudget tells a client that would send more from one that has ended.
@@ -208,7 +218,7 @@ func (t *tunnel) cut(err error) {
 		return
 	}
 	t.settle(&t.denied)
-	if r.reason == policy.NoSNI || r.reason == policy.SNIMismatch && t.x.sni != "" {
+	if r.reason == policy.NoSNI || r.reason == policy.SNIMismatch && t.x.greeting().sni != "" {
 		// fatal, unrecognized_name (RFC 6066, section 3)
 		t.client.stream.Write([]byte{21, 3, 1, 0, 2, 2, 112})
 	}
