@@ -38,6 +38,7 @@ func (g *Gate) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		rw.refuse(malformed(h.bad))
 		return
 	}
+	g.flows.add(rw)
 	defer rw.finish()
 	if h.method == http.MethodConnect {
 		rw.connect()
@@ -104,11 +105,7 @@ func refusedWithoutWriter(req *http.Request) *http.Response {
 func (g *Gate) roundTrip(req *http.Request, _ *goproxy.ProxyCtx) (*http.Response, error) {
 	w := writerOf(req.Context())
 	trace := &httptrace.ClientTrace{
-		GotConn: func(info httptrace.GotConnInfo) {
-			if w.allowed.CompareAndSwap(false, true) { // a retry gets another
-				g.logAllow(w.x, info.Conn)
-			}
-		},
+		GotConn: func(info httptrace.GotConnInfo) { w.connected(info.Conn) },
 		Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
 			if code == http.StatusContinue {
 				return nil // net/http has sent its own when the body is read

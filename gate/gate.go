@@ -50,13 +50,13 @@ type Gate struct {
 	key      []byte
 	command  string
 
-	policy  atomic.Pointer[policy.Policy]
-	own     ownAddrs
-	names   nameCap
-	counts  counts
-	tunnels tunnels
-	lastID  atomic.Uint64
-	slots   chan struct{} // one a connection
+	policy atomic.Pointer[policy.Policy]
+	own    ownAddrs
+	names  nameCap
+	counts counts
+	flows  flows
+	lastID atomic.Uint64
+	slots  chan struct{} // one a connection
 
 	engine    *goproxy.ProxyHttpServer
 	transport *http.Transport
@@ -169,25 +169,30 @@ func (g *Gate) Drain(ctx context.Context) {
 		conn.SetReadDeadline(time.Unix(1, 0))
 	}
 	g.frontsMu.Unlock()
-	if g.server.Shutdown(ctx) != nil {
+	shut := g.server.Shutdown(ctx) // closes idle connections, waits for requests
+	g.flows.wait(ctx)
+	g.flows.cutAll(policy.Shutdown)
+	if shut != nil {
 		g.server.Close()
 	}
-	g.tunnels.wait(ctx)
-	g.tunnels.cutAll(policy.Shutdown)
 	g.transport.CloseIdleConnections()
 }
 
-// SetPolicy replaces the policy. Tunnels that it would refuse are cut.
+// SetPolicy replaces the policy. What is under way and would be refused now is
+// cut.
 func (g *Gate) SetPolicy(p *policy.Policy) {
 	g.policy.Store(p)
 	g.transport.CloseIdleConnections()
-	g.tunnels.cutWhere(policy.PolicyChanged, func(t *tunnel) bool {
-		d := p.Decide(t.x.target)
+	g.flows.cutWhere(policy.PolicyChanged, func(f flow) bool {
+		target, addr := f.goes()
+		if isReserved(target.Host) {
+			return false
+		}
+		d := p.Decide(target)
 		if !d.Allow {
 			return true
 		}
-		addr := addrOf(t.server.stream).Addr()
-		return d.Reason != policy.HostService && p.CheckAddr(d, addr, t.x.target.Port) != d.Reason
+		return d.Reason != policy.HostService && addr.IsValid() && p.CheckAddr(d, addr, target.Port) != d.Reason
 	})
 }
 

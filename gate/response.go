@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +27,8 @@ type responseWriter struct {
 	refused bool
 	taken   net.Conn // the raw connection after Hijack
 	allowed atomic.Bool
+	to      atomic.Pointer[netip.Addr] // what it is connected to
+	cause   atomic.Pointer[policy.Reason]
 }
 
 // errSwitched reports a change of protocol that was not asked for.
@@ -153,14 +156,45 @@ func (w *responseWriter) failure() *refusal {
 	return failure(x.method, x.target, x.decision.Decision, policy.UpstreamFailure, status)
 }
 
+// connected notes the connection that the request goes out on. A retry has
+// another, and no second line in the log.
+func (w *responseWriter) connected(conn net.Conn) {
+	addr := addrOf(conn).Addr()
+	w.to.Store(&addr)
+	if w.allowed.CompareAndSwap(false, true) {
+		w.x.gate.logAllow(w.x, conn)
+	}
+}
+
+// goes implements flow.
+func (w *responseWriter) goes() (policy.Target, netip.Addr) {
+	if addr := w.to.Load(); addr != nil {
+		return w.x.target, *addr
+	}
+	return w.x.target, netip.Addr{}
+}
+
+// cut implements flow. net/http sees the closed connection and cancels the
+// request.
+func (w *responseWriter) cut(reason policy.Reason) {
+	if w.cause.CompareAndSwap(nil, &reason) {
+		w.conn.stream.Close()
+	}
+}
+
 // finish ends what a request has begun.
 func (w *responseWriter) finish() {
 	if w.taken != nil {
 		w.taken.Close()
 	}
 	if w.allowed.Load() {
-		w.x.gate.logDone(w.x, w.up.Load(), w.down.Load(), "")
+		var cause policy.Reason
+		if c := w.cause.Load(); c != nil {
+			cause = *c
+		}
+		w.x.gate.logDone(w.x, w.up.Load(), w.down.Load(), cause)
 	}
+	w.x.gate.flows.remove(w)
 }
 
 // countedBody counts what is read of a request's body.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,7 +57,7 @@ func newTunnel(x *exchange, conn stream) *tunnel {
 	t.server = &serverEnd{stream: conn, tunnel: t}
 	t.client.tunnel = t
 	t.open.Store(2)
-	x.gate.tunnels.add(t)
+	x.gate.flows.add(t)
 	return t
 }
 
@@ -65,7 +66,7 @@ func (c *clientEnd) WriteTo(io.Writer) (n int64, err error) {
 	t := c.tunnel
 	defer t.contain(&err)
 	if err = t.admit(); err != nil {
-		t.cut(err) // before the other direction ends, which would close it without a reason
+		t.cutBy(err) // before the other direction ends, which would close it without a reason
 	}
 	t.judged()
 	if err != nil {
@@ -115,7 +116,7 @@ func (t *tunnel) relay(dst, src stream, count *atomic.Int64, budget int64) (tota
 		if budget > 0 {
 			if limit = min(limit, budget-count.Load()); limit <= 0 {
 				if err = overBudget(src); err != nil {
-					t.cut(err)
+					t.cutBy(err)
 				}
 				break
 			}
@@ -207,18 +208,19 @@ func (t *tunnel) settle(as *atomic.Bool) (first bool) {
 	return first
 }
 
-// cut ends a tunnel for a reason of the gate's own. A TLS client is told by an
-// alert, so that it has something better to show than a reset connection.
-func (t *tunnel) cut(err error) {
-	var r refusalError
-	if !errors.As(err, &r) {
-		return
-	}
-	if !t.cause.CompareAndSwap(nil, &r.reason) {
+// goes implements flow.
+func (t *tunnel) goes() (policy.Target, netip.Addr) {
+	return t.x.target, addrOf(t.server.stream).Addr()
+}
+
+// cut implements flow. A TLS client is told by an alert, so that it has
+// something better to show than a reset connection.
+func (t *tunnel) cut(reason policy.Reason) {
+	if !t.cause.CompareAndSwap(nil, &reason) {
 		return
 	}
 	t.settle(&t.denied)
-	if r.reason == policy.NoSNI || r.reason == policy.SNIMismatch && t.x.greeting().sni != "" {
+	if reason == policy.NoSNI || reason == policy.SNIMismatch && t.x.greeting().sni != "" {
 		// fatal, unrecognized_name (RFC 6066, section 3)
 		t.client.stream.Write([]byte{21, 3, 1, 0, 2, 2, 112})
 	}
@@ -226,11 +228,19 @@ func (t *tunnel) cut(err error) {
 	t.server.Close()
 }
 
+// cutBy cuts the tunnel if the error is a reason to.
+func (t *tunnel) cutBy(err error) {
+	var r refusalError
+	if errors.As(err, &r) {
+		t.cut(r.reason)
+	}
+}
+
 // closed notes that one end is closed; after the second the tunnel is history.
 func (t *tunnel) closed() {
 	if t.open.Add(-1) == 0 {
 		t.settle(&t.denied) // it went away in the middle of its first bytes
 		t.g.logClose(t)
-		t.g.tunnels.remove(t)
+		t.g.flows.remove(t)
 	}
 }

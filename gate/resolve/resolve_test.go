@@ -2,9 +2,12 @@ package resolve
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -310,5 +313,99 @@ func FuzzReadAnswer(f *testing.F) {
 				t.Fatalf("address %s of a question for A", addr)
 			}
 		}
+	})
+}
+
+// Over TLS and HTTPS the certificate must be for the server's name or address;
+// an answer by anyone else is none.
+func TestEncrypted(t *testing.T) {
+	ca, err := fakes.NewCA()
+	if err != nil {
+		t.Fatal(err)
+	}
+	zone := fakes.Hosts(map[string][]string{"a.test": {"192.0.2.1"}})
+	plain, err := fakes.StartDNS("127.0.0.1:0", zone, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	dot := overTLS(t, ca, plain.Addr)
+	doh, err := fakes.StartHTTPS("127.0.0.1:0", ca, postDNS(plain.Addr), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer doh.Close()
+	other, err := fakes.NewCA()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, server := range []Server{
+		{Transport: TLS, Addr: dot}, {Transport: TLS, Addr: dot, Name: "dns.test"},
+		{Transport: DoH, Addr: doh.Addr, Path: "/dns-query"}, {Transport: DoH, Addr: doh.Addr, Path: "/dns-query", Name: "dns.test"},
+		{Transport: TCP, Addr: plain.Addr},
+	} {
+		r := New(Config{Servers: []Server{server}, Roots: ca.Pool()})
+		got, err := r.Lookup(t.Context(), "a.test")
+		if fmt.Sprint(got) != "[192.0.2.1]" || err != nil {
+			t.Errorf("%s: %v, %v", server, got, err)
+		}
+		if _, err := r.Lookup(t.Context(), "none.test"); !errors.Is(err, ErrNoName) {
+			t.Errorf("%s: %v, want ErrNoName", server, err)
+		}
+		if server.Transport == TCP {
+			continue
+		}
+		stranger := New(Config{Servers: []Server{server}, Roots: other.Pool()})
+		if got, err := stranger.Lookup(t.Context(), "a.test"); !errors.Is(err, ErrFailed) {
+			t.Errorf("%s: an unknown authority gives %v, %v", server, got, err)
+		}
+	}
+}
+
+// overTLS puts TLS in front of a name server's TCP side.
+func overTLS(t *testing.T, ca *fakes.CA, plain netip.AddrPort) netip.AddrPort {
+	t.Helper()
+	conf := ca.Config()
+	conf.NextProtos = nil
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			up, err := net.Dial("tcp", plain.String())
+			if err != nil {
+				c.Close()
+				continue
+			}
+			go func() { io.Copy(up, c); up.Close() }()
+			go func() { io.Copy(c, up); c.Close() }()
+		}
+	}()
+	return ln.Addr().(*net.TCPAddr).AddrPort()
+}
+
+// postDNS answers DNS over HTTPS from a name server.
+func postDNS(plain netip.AddrPort) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		wire, err := io.ReadAll(r.Body)
+		q := new(dns.Msg)
+		if err != nil || q.Unpack(wire) != nil || r.Header.Get("Content-Type") != "application/dns-message" || r.URL.Path != "/dns-query" {
+			http.Error(w, "no query", http.StatusBadRequest)
+			return
+		}
+		reply, _, err := new(dns.Client).Exchange(q, plain.String())
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		wire, _ = reply.Pack()
+		w.Header().Set("Content-Type", "application/dns-message")
+		w.Write(wire)
 	})
 }
