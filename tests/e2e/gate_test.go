@@ -3,16 +3,20 @@
 package e2e
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // standalone is a gate on its own, started by the user.
@@ -116,14 +120,61 @@ func TestPoint9GateAlone(t *testing.T) {
 	}
 }
 
-// Point 9: SIGTERM lets an open tunnel end and then ends the gate.
-func TestPoint9TermDrains(t *testing.T) {
-	g := startGate(t, "--allow", "evil.test:8080+tcp", "--drain", "20s")
-	l := call{dir: agent.home, bin: "/usr/bin/curl"}.startAny(t, "-sS", "-N", "--proxy", "http://"+g.addr, "--proxytunnel",
-		"--max-time", "30", "telnet://evil.test:8080")
-	l.say("first")
-	l.waitOut("first\n") // the other side is an echo
-	g.signal(syscall.SIGTERM)
+// tunnel opens a tunnel to the echo server, by a socket of the user's.
+func (g *standalone) tunnel(t *testing.T) (net.Conn, *bufio.ReadWriter) {
+	t.Helper()
+	conn := dialAsUser(t, g.addr)
+	rw := bufio.NewReadWriter(bufio.NewReader(conn), bufio.NewWriter(conn))
+	fmt.Fprint(conn, "CONNECT evil.test:8080 HTTP/1.1\r\nHost: evil.test:8080\r\n\r\n")
+	if line, err := rw.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 200 ") {
+		t.Fatalf("CONNECT: %q, %v", line, err)
+	}
+	for line := ""; line != "\r\n"; {
+		var err error
+		if line, err = rw.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return conn, rw
+}
+
+// echo sends a line through a tunnel and wants it back.
+func echo(rw *bufio.ReadWriter, line string) error {
+	rw.WriteString(line + "\n")
+	if err := rw.Flush(); err != nil {
+		return err
+	}
+	got, err := rw.ReadString('\n')
+	if err == nil && got != line+"\n" {
+		err = fmt.Errorf("got %q back, want %q", got, line)
+	}
+	return err
+}
+
+// dialAsUser connects by a socket that belongs to the user: the kernel takes
+// the file system uid of the thread that makes it (socket_alloc, net/socket.c).
+func dialAsUser(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	var conn net.Conn
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread ends with this
+		unix.SetfsuidRetUid(agent.uid)
+		conn, err = net.Dial("tcp", addr)
+	}()
+	if <-done; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	conn.SetDeadline(time.Now().Add(runTimeout))
+	return conn
+}
+
+// waitClosed waits until the gate takes no connection any more.
+func (g *standalone) waitClosed(t *testing.T) {
+	t.Helper()
 	waitUntil(t, 5*time.Second, "no new connection is taken", func() bool {
 		conn, err := net.Dial("tcp", g.addr)
 		if err == nil {
@@ -131,46 +182,48 @@ func TestPoint9TermDrains(t *testing.T) {
 		}
 		return err != nil
 	})
-	l.say("second")
-	l.waitOut("second\n") // the tunnel still works
 	select {
 	case <-g.ended:
 		t.Fatal("the gate ended before its tunnel did")
 	default:
 	}
-	l.stdin.Close()
-	l.signal(syscall.SIGTERM)
-	<-l.ended
+}
+
+// Point 9: SIGTERM lets an open tunnel end and then ends the gate.
+func TestPoint9TermDrains(t *testing.T) {
+	g := startGate(t, "--allow", "evil.test:8080+tcp", "--drain", "20s")
+	dialAsUser(t, g.addr).Close() // one that came and went is nothing to wait for
+	conn, rw := g.tunnel(t)
+	if err := echo(rw, "first"); err != nil {
+		t.Fatal(err)
+	}
+	g.signal(syscall.SIGTERM)
+	g.waitClosed(t)
+	if err := echo(rw, "second"); err != nil {
+		t.Errorf("the tunnel while the gate drains: %v", err)
+	}
+	conn.Close()
 	o := g.wait(5 * time.Second)
 	o.wantStatus(t, 0)
-	if last := g.lines(t); last[len(last)-1].Event != "exit" {
-		t.Errorf("the last line is %+v", last[len(last)-1])
+	if lines := g.lines(t); lines[len(lines)-1].Event != "exit" {
+		t.Errorf("the last line is %+v", lines[len(lines)-1])
 	}
 }
 
 // Point 9: a second SIGTERM ends it at once, tunnel or not.
 func TestPoint9SecondTerm(t *testing.T) {
 	g := startGate(t, "--allow", "evil.test:8080+tcp", "--drain", "20s")
-	l := call{dir: agent.home, bin: "/usr/bin/curl"}.startAny(t, "-sS", "-N", "--proxy", "http://"+g.addr, "--proxytunnel",
-		"--max-time", "30", "telnet://evil.test:8080")
-	l.say("first")
-	l.waitOut("first\n")
-	g.signal(syscall.SIGTERM)
-	waitUntil(t, 5*time.Second, "no new connection is taken", func() bool {
-		conn, err := net.Dial("tcp", g.addr)
-		if err == nil {
-			conn.Close()
-		}
-		return err != nil
-	})
-	select {
-	case <-g.ended:
-		t.Fatal("the first signal was enough")
-	default:
+	_, rw := g.tunnel(t)
+	if err := echo(rw, "first"); err != nil {
+		t.Fatal(err)
 	}
 	g.signal(syscall.SIGTERM)
+	g.waitClosed(t)
+	g.signal(syscall.SIGTERM)
 	g.wait(time.Second).wantStatus(t, 0)
-	<-l.ended // its tunnel was cut
+	if err := echo(rw, "second"); err == nil {
+		t.Error("the tunnel outlived its gate")
+	}
 }
 
 // TestGateReload reads its rules again at SIGHUP; invalid ones change nothing.

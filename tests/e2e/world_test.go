@@ -98,7 +98,8 @@ func startWorld(serve, dir string) (*world, error) {
 	spec := theInternet(dir)
 	w := &world{ca: spec.CA}
 	w.cmd = exec.Command(serve, "-lifeline")
-	w.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	// No Pdeathsig: it would follow the end of this thread, not of the process.
+	w.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	w.cmd.Stderr = os.Stderr
 	var err error
 	if w.stdin, err = w.cmd.StdinPipe(); err != nil {
