@@ -81,7 +81,9 @@ func (s Spec) toolsStage() []instruction {
 // own are older than harnesses accept. Their npm is used for that alone.
 func (s Spec) nodeStage() []instruction {
 	return []instruction{
-		{"install npm to fetch Node with", shell(aptInstall([]string{"npm"}))},
+		{"install npm to fetch Node with", shell(
+			`if ! command -v npm >/dev/null; then ` + aptInstall([]string{"npm"}) + `; fi`,
+		)},
 		{"install Node " + s.Harness.NPM.Node, shell(
 			`case "$(dpkg --print-architecture)" in amd64) arch=x64 ;; arm64) arch=arm64 ;; *) echo "no Node for $(dpkg --print-architecture)" >&2; exit 1 ;; esac`,
 			npmInstall("/tmp/node", fmt.Sprintf(`"node-linux-$arch@%s" npm@11`, s.Harness.NPM.Node)),

@@ -130,6 +130,15 @@ func (d *DNS) handler(proto string) dns.HandlerFunc {
 		if a.Silent {
 			return
 		}
+		if proto == "udp" {
+			size := dns.MinMsgSize
+			if opt := q.IsEdns0(); opt != nil {
+				size = int(opt.UDPSize())
+			}
+			tc := reply.Truncated
+			reply.Truncate(size) // sets TC when records had to go, else clears it
+			reply.Truncated = reply.Truncated || tc
+		}
 		if a.Mangle != nil {
 			a.Mangle(reply)
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-func TestDNS(t *testing.T) {
+func testZone() Zone {
 	zone := Hosts(map[string][]string{
 		"allowed.test": {"198.51.100.10", "2001:db8::10"},
 		"*.wild.test":  {"198.51.100.11"},
@@ -28,7 +28,11 @@ func TestDNS(t *testing.T) {
 	zone["loop.test"] = Answer{CNAME: "loop.test"}
 	zone["broken.test"] = Answer{Rcode: dns.RcodeServerFailure}
 	zone["large.test"] = Answer{Addrs: []netip.Addr{netip.MustParseAddr("198.51.100.13")}, Truncate: true}
-	d, err := StartDNS("127.0.0.1:0", zone, nil)
+	return zone
+}
+
+func TestDNS(t *testing.T) {
+	d, err := StartDNS("127.0.0.1:0", testZone(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,6 +52,7 @@ func TestDNS(t *testing.T) {
 		{"a.b.wild.test.", dns.TypeA, "udp", 0, "198.51.100.11"},
 		{"wild.test.", dns.TypeA, "udp", dns.RcodeNameError, ""},
 		{"alias.test.", dns.TypeA, "udp", 0, "allowed.test. 198.51.100.10"},
+		{"loop.test.", dns.TypeA, "tcp", 0, strings.TrimSpace(strings.Repeat("loop.test. ", 32))},
 		{"broken.test.", dns.TypeA, "udp", dns.RcodeServerFailure, ""},
 		{"large.test.", dns.TypeA, "udp", 0, "truncated"},
 		{"large.test.", dns.TypeA, "tcp", 0, "198.51.100.13"},
@@ -112,6 +117,44 @@ func client(t *testing.T, ca *CA, addr netip.AddrPort) *http.Client {
 	return &http.Client{Transport: tr, Timeout: 10 * time.Second}
 }
 
+// exchange is a request to an origin and what must come of it.
+type exchange struct {
+	method, path string
+	body         func() io.Reader
+	status       int
+	want         string // the body of the answer
+}
+
+func (tt exchange) check(t *testing.T, c *http.Client, scheme string, log *Log) {
+	t.Helper()
+	var send io.Reader
+	if tt.body != nil {
+		send = tt.body()
+	}
+	req, err := http.NewRequest(tt.method, scheme+"://allowed.test"+tt.path, send)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != tt.status || string(body) != tt.want {
+		t.Errorf("got %d %q %v, want %d %q", resp.StatusCode, body, err, tt.status, tt.want)
+	}
+	e, ok := log.Wait(5*time.Second, func(e Event) bool {
+		return e.Fake == scheme && e.Path == tt.path && e.Method == tt.method
+	})
+	if !ok || e.Host != "allowed.test" || e.Status != tt.status {
+		t.Errorf("logged %+v", e)
+	}
+	if scheme == "https" && e.SNI != "allowed.test" {
+		t.Errorf("logged SNI %q", e.SNI)
+	}
+}
+
 func TestOrigins(t *testing.T) {
 	ca, err := NewCA()
 	if err != nil {
@@ -133,12 +176,7 @@ func TestOrigins(t *testing.T) {
 		io.Copy(h, Pattern(n))
 		return hex.EncodeToString(h.Sum(nil))
 	}
-	for _, tt := range []struct {
-		method, path string
-		body         func() io.Reader
-		status       int
-		want         string // of the body
-	}{
+	for _, tt := range []exchange{
 		{"GET", "/some/where", nil, 200, "origin GET allowed.test /some/where\n"},
 		{"POST", "/upload", func() io.Reader { return Pattern(300_000) }, 200, `{"bytes":300000,"sha256":"` + sum(300_000) + `"}` + "\n"},
 		{"POST", "/echo", func() io.Reader { return strings.NewReader("say it") }, 200, "say it"},
@@ -150,32 +188,7 @@ func TestOrigins(t *testing.T) {
 	} {
 		for scheme, o := range map[string]*Origin{"http": plain, "https": secure} {
 			t.Run(tt.method+scheme+tt.path, func(t *testing.T) {
-				var send io.Reader
-				if tt.body != nil {
-					send = tt.body()
-				}
-				req, err := http.NewRequest(tt.method, scheme+"://allowed.test"+tt.path, send)
-				if err != nil {
-					t.Fatal(err)
-				}
-				resp, err := client(t, ca, o.Addr).Do(req)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer resp.Body.Close()
-				body, err := io.ReadAll(resp.Body)
-				if err != nil || resp.StatusCode != tt.status || string(body) != tt.want {
-					t.Errorf("got %d %q %v, want %d %q", resp.StatusCode, body, err, tt.status, tt.want)
-				}
-				e, ok := log.Wait(5*time.Second, func(e Event) bool {
-					return e.Fake == scheme && e.Path == tt.path && e.Method == tt.method
-				})
-				if !ok || e.Host != "allowed.test" || e.Status != tt.status {
-					t.Errorf("logged %+v", e)
-				}
-				if scheme == "https" && e.SNI != "allowed.test" {
-					t.Errorf("logged SNI %q", e.SNI)
-				}
+				tt.check(t, client(t, ca, o.Addr), scheme, log)
 			})
 		}
 	}
