@@ -39,8 +39,9 @@ type child struct {
 
 // Main is the main function of a gate's process. It returns the exit status.
 func Main() int {
-	// A core file would hold the key and what passes through.
-	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+	// A core file would hold the key and what passes through. 1, not 0: a core
+	// handler in a pipe is skipped only for 1 (core(5)).
+	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1})
 	conn, err := fdmsg.FromFile(os.NewFile(fd, "parent"))
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "aisb-gate: error: this process is started by aisb, not by hand: %v\n", err)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,11 +26,16 @@ type Listeners struct {
 	Log    *os.File
 }
 
+// answerTimeout bounds the wait for any answer of a gate.
+const answerTimeout = 15 * time.Second
+
 // Process is a running gate.
 type Process struct {
 	cmd    *exec.Cmd
 	conn   *fdmsg.Conn
 	stderr *opening
+
+	patience time.Duration // with an answer
 
 	mu   sync.Mutex // one request at a time
 	done chan struct{}
@@ -43,7 +49,7 @@ func Start(ctx context.Context, exe string, cfg Config, files Listeners) (*Proce
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{conn: conn, stderr: &opening{}, done: make(chan struct{})}
+	p := &Process{conn: conn, stderr: &opening{}, patience: answerTimeout, done: make(chan struct{})}
 	p.cmd = &exec.Cmd{
 		Path: exe, Args: []string{Name}, Env: []string{}, Dir: "/",
 		ExtraFiles: []*os.File{theirs},
@@ -106,6 +112,7 @@ func nonblocking(l *net.TCPListener) error {
 func (p *Process) ask(m message, files ...*os.File) (message, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.conn.SetDeadline(time.Now().Add(p.patience)) // or a stopped gate would hang the start
 	if err := p.conn.Send(m, files...); err != nil {
 		return message{}, p.ended(err)
 	}

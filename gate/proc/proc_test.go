@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -85,6 +86,10 @@ func TestRun(t *testing.T) {
 	}
 	if env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.PID())); err != nil || len(env) > 0 {
 		t.Errorf("the gate's environment: %q, %v", env, err)
+	}
+	limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", p.PID()))
+	if core := regexp.MustCompile(`(?m)^Max core file size +1 +1 `); err != nil || !core.Match(limits) {
+		t.Errorf("a core handler in a pipe would get the gate's memory: %v\n%s", err, limits)
 	}
 	if sid, err := syscall.Getpgid(p.PID()); err != nil || sid != p.PID() {
 		t.Errorf("the gate's process group: %d, %v", sid, err)
@@ -209,6 +214,43 @@ func TestStopInTime(t *testing.T) {
 		t.Error("a stopped gate gives a report")
 	}
 	<-p.Done()
+}
+
+// TestNoAnswer: a gate that hangs is not waited for, whatever is asked.
+func TestNoAnswer(t *testing.T) {
+	p, err := Start(t.Context(), "/proc/self/exe", Config{}, listen(t, t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	syscall.Kill(p.PID(), syscall.SIGSTOP)
+	t.Cleanup(func() {
+		p.kill()
+		<-p.Done()
+	})
+	for !stopped(t, p.PID()) { // the signal takes its time
+		time.Sleep(time.Millisecond)
+	}
+	p.patience = 100 * time.Millisecond
+	failed := make(chan error, 1)
+	go func() { failed <- p.Pasta(1) }()
+	select {
+	case err := <-failed:
+		if err == nil {
+			t.Error("a stopped gate takes requests")
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("a stopped gate is waited for")
+	}
+}
+
+func stopped(t *testing.T, pid int) bool {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return strings.HasPrefix(rest, "T")
 }
 
 // When the parent is killed, the gate ends at once and removes the run's
