@@ -130,7 +130,7 @@ var attempts = []attempt{
 	{"swapoff", unix.SYS_SWAPOFF, [5]uintptr{0}, unix.EPERM, true},
 	{"socket vsock", unix.SYS_SOCKET, [5]uintptr{unix.AF_VSOCK, bad}, unix.EAFNOSUPPORT, false},
 	{"socket packet in disguise", unix.SYS_SOCKET, [5]uintptr{unix.AF_INET, unix.SOCK_PACKET, 0}, unix.EPERM, true},
-	{"socket netfilter", unix.SYS_SOCKET, [5]uintptr{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_NETFILTER}, unix.EPROTONOSUPPORT, false},
+	{"socket generic netlink", unix.SYS_SOCKET, [5]uintptr{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_GENERIC}, unix.EPROTONOSUPPORT, false},
 	{"socketpair vsock", unix.SYS_SOCKETPAIR, [5]uintptr{unix.AF_VSOCK, bad}, unix.EAFNOSUPPORT, false},
 }
 
