@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -205,5 +206,25 @@ func TestParseHarnessBad(t *testing.T) {
 				t.Errorf("accepted as %+v", h)
 			}
 		})
+	}
+}
+
+// The shell lines of every recipe parse.
+func TestShellParses(t *testing.T) {
+	for _, name := range HarnessNames() {
+		s := Spec{Base: DefaultBase, Harness: harness(t, name), Packages: []string{"golang-go"}}
+		for _, st := range s.stages() {
+			for _, in := range st.does {
+				script, ok := strings.CutPrefix(in.text, "RUN ")
+				if !ok {
+					continue
+				}
+				cmd := exec.Command("sh", "-n")
+				cmd.Stdin = strings.NewReader(script + "\n")
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Errorf("%s, %q: %v\n%s\n%s", name, in.title, err, out, script)
+				}
+			}
+		}
 	}
 }
