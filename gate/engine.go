@@ -18,6 +18,7 @@ import (
 // addresses in them, and our log has its own lines.
 type silent struct{}
 
+// Printf implements goproxy.Logger.
 func (silent) Printf(string, ...any) {}
 
 // newEngine makes the goproxy that serves both methods. Each of its defaults

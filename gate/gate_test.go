@@ -1,17 +1,12 @@
 package gate
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
-	"os"
-	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -66,95 +61,6 @@ func TestReservedNames(t *testing.T) {
 	}
 	if l.log.String() != "" || len(l.dns.Log.Names()) > 0 || len(l.gate.Report().Refusals) > 0 {
 		t.Errorf("reserved names left traces: %s %q %+v", l.log.String(), l.dns.Log.Names(), l.gate.Report())
-	}
-}
-
-// Over loopback only the named process may connect, and before it is named
-// nobody.
-func TestForeignClient(t *testing.T) {
-	var pasta atomic.Int64
-	l := startLab(t, "", nil, func(c *Config) { c.Clients.Pasta = &pasta })
-	ask := func() string {
-		c := l.dial()
-		c.send(crlf("GET http://control.aisb.invalid/healthz HTTP/1.1", "Host: x", "Connection: close", ""))
-		return c.head()
-	}
-	for pid, want := range map[int]string{0: "403", os.Getppid(): "403", os.Getpid(): "204"} {
-		pasta.Store(int64(pid))
-		if got := ask(); !strings.Contains(got, want) {
-			t.Errorf("pid %d: %s, want %s", pid, got, want)
-		}
-	}
-	m := l.waitLog(event("foreign-client"))
-	if m["reason"] != "foreign-client" || m["client"] == "" || l.gate.Report().Foreign != 2 {
-		t.Errorf("line %v, report %+v", m, l.gate.Report())
-	}
-	l = startLab(t, "", nil, func(c *Config) { c.Clients.UID++ })
-	if got := ask(); !strings.Contains(got, "403 Blocked by aisb: foreign-client") {
-		t.Errorf("another user: %s", got)
-	}
-}
-
-func TestClientNetworks(t *testing.T) {
-	c := Clients{Allow: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}
-	for from, want := range map[string]policy.Reason{"192.0.2.9:1": "", "198.51.100.1:1": policy.ClientNotAllowed} {
-		conn := fakeConn{local: "203.0.113.1:3128", remote: from}
-		if got := c.Check(conn); got != want {
-			t.Errorf("%s: %q, want %q", from, got, want)
-		}
-	}
-}
-
-// fakeConn has addresses that need no network.
-type fakeConn struct {
-	net.Conn
-	local, remote string
-}
-
-func (c fakeConn) LocalAddr() net.Addr {
-	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.local))
-}
-func (c fakeConn) RemoteAddr() net.Addr {
-	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.remote))
-}
-
-func TestOwner(t *testing.T) {
-	for _, addr := range []string{"127.0.0.1:0", "[::1]:0"} {
-		ln, err := net.Listen("tcp", addr)
-		if err != nil {
-			t.Logf("%s: %v", addr, err)
-			continue
-		}
-		defer ln.Close()
-		c, err := net.Dial("tcp", ln.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		from, to := c.LocalAddr().(*net.TCPAddr).AddrPort(), ln.Addr().(*net.TCPAddr).AddrPort()
-		o, err := ownerOf(from, to)
-		if err != nil || o.uid != os.Getuid() || !holdsSocket(os.Getpid(), o.inode) || holdsSocket(os.Getpid(), o.inode+1_000_000) {
-			t.Errorf("%s: %+v, %v", addr, o, err)
-		}
-		if _, err := ownerOf(netip.AddrPortFrom(from.Addr(), 1), to); err == nil {
-			t.Errorf("%s: a socket that does not exist has an owner", addr)
-		}
-	}
-}
-
-func BenchmarkOwner(b *testing.B) {
-	ln, _ := net.Listen("tcp", "127.0.0.1:0")
-	defer ln.Close()
-	c, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer c.Close()
-	from, to := c.LocalAddr().(*net.TCPAddr).AddrPort(), ln.Addr().(*net.TCPAddr).AddrPort()
-	for b.Loop() {
-		if _, err := ownerOf(from, to); err != nil {
-			b.Fatal(err)
-		}
 	}
 }
 
@@ -323,99 +229,5 @@ func TestManyClients(t *testing.T) {
 	}
 	if n := len(l.gate.slots); n != 0 {
 		t.Errorf("%d connections are left", n)
-	}
-}
-
-// The log has the keys, events and reasons of its documentation and no others,
-// each of its type, and nothing of paths or header fields.
-func TestLogSchema(t *testing.T) {
-	o := tcpOrigin(t, fakes.Echo)
-	web := site(t, nil)
-	l := startLab(t, service(o.Addr)+"+tcp "+service(web.Addr), nil, nil)
-	c := l.connect(service(o.Addr))
-	c.CloseWrite()
-	c.rest()
-	req, _ := http.NewRequest(http.MethodGet, "http://"+service(web.Addr)+"/SECRETPATH?q=SECRETQUERY", nil)
-	req.Header.Set("X-Secret", "SECRETFIELD")
-	resp, err := l.client().Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	for _, bad := range []string{"CONNECT evil.test:443 HTTP/1.1\r\nHost: x\r\n\r\n", "GET http://\x1b[31m/ HTTP/1.1\r\nHost: x\r\n\r\n"} {
-		c := l.dial()
-		c.send(bad)
-		c.rest()
-	}
-	l.waitLog(func(m map[string]any) bool { return m["event"] == "close" && m["method"] == "GET" })
-	l.gate.log.Write(Record{Event: EventListening, Addr: ap("127.0.0.1:3128")})
-	if s := l.log.String(); strings.Contains(s, "SECRET") || strings.Contains(s, "\x1b") {
-		t.Errorf("the log says too much: %s", s)
-	}
-	types := map[string]string{
-		"ts": "string", "event": "string", "id": "number", "run": "string", "method": "string", "host": "string",
-		"port": "number", "reason": "string", "rule": "string", "addr": "string", "sni": "string", "alpn": "string",
-		"up": "number", "down": "number", "ms": "number", "client": "string",
-	}
-	for line := range strings.Lines(l.log.String()) {
-		var m map[string]any
-		if err := json.Unmarshal([]byte(line), &m); err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
-		for key, value := range m {
-			kind := "string"
-			if _, ok := value.(float64); ok {
-				kind = "number"
-			}
-			if types[key] != kind || value == "" {
-				t.Errorf("%s: key %s is a %s: %v", line, key, kind, value)
-			}
-		}
-		if _, err := time.Parse("2006-01-02T15:04:05.000Z", m["ts"].(string)); err != nil {
-			t.Errorf("ts: %v", err)
-		}
-		if r, found := m["reason"]; found && !slices.Contains(policy.Reasons(), policy.Reason(r.(string))) {
-			t.Errorf("reason %v is not in the closed set", r)
-		}
-		if !slices.Contains(Events(), Event(m["event"].(string))) {
-			t.Errorf("event %v is not in the closed set", m["event"])
-		}
-	}
-}
-
-// docs/gate-log.md names each event, key and reason.
-func TestLogIsDocumented(t *testing.T) {
-	text, err := os.ReadFile("../docs/gate-log.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range policy.Reasons() {
-		if !strings.Contains(string(text), "| `"+string(r)+"` |") {
-			t.Errorf("reason %s is not documented", r)
-		}
-	}
-	for _, e := range Events() {
-		if !strings.Contains(string(text), "| `"+string(e)+"` |") {
-			t.Errorf("event %s is not documented", e)
-		}
-	}
-	for _, key := range strings.Fields("ts event id run method host port reason rule addr sni alpn up down ms client") {
-		if !strings.Contains(string(text), "| `"+key+"` |") {
-			t.Errorf("key %s is not documented", key)
-		}
-	}
-}
-
-func TestPrintable(t *testing.T) {
-	for in, want := range map[string]string{
-		"plain":                  "plain",
-		"\x1b]0;x\x07":           `\x1b]0;x\x07`,
-		"a\u202eb":               `a\xe2\x80\xaeb`,
-		"\x7f":                   `\x7f`,
-		strings.Repeat("x", 300): strings.Repeat("x", 255),
-	} {
-		if got := printable(in); got != want {
-			t.Errorf("printable(%q) = %q, want %q", in, got, want)
-		}
 	}
 }

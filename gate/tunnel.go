@@ -104,6 +104,7 @@ var errBudget = refusalError{policy.Budget}
 // refusalError is a tunnel's end by the gate itself.
 type refusalError struct{ reason policy.Reason }
 
+// Error implements error.
 func (e refusalError) Error() string { return string(e.reason) }
 
 // halfOpen is how long a tunnel may be silent after one direction has ended.

@@ -60,6 +60,7 @@ type RuleError struct {
 	Suggestion string // a sentence, may be empty
 }
 
+// Error implements error: where the rule is and what is wrong with it.
 func (e *RuleError) Error() string {
 	return fmt.Sprintf("%s: rule %q %s", e.Origin, e.Rule, e.Problem)
 }

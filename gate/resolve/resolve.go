@@ -40,11 +40,13 @@ type Config struct {
 	Servers    []Server       // if none, those of ResolvConf
 	ResolvConf string         // "" is /etc/resolv.conf
 	Roots      *x509.CertPool // for tls and https; nil is the host's
+	Timeout    time.Duration  // of one attempt; 0 is what resolv.conf says, or 2 s
 }
 
 // Resolver looks up addresses. It is safe for concurrent use.
 type Resolver struct {
 	servers []Server
+	timeout time.Duration
 	file    confFile
 	roots   *x509.CertPool
 	flights singleflight.Group
@@ -68,7 +70,7 @@ func New(c Config) *Resolver {
 		c.ResolvConf = "/etc/resolv.conf"
 	}
 	return &Resolver{
-		servers: c.Servers, file: confFile{path: c.ResolvConf}, roots: c.Roots,
+		servers: c.Servers, timeout: c.Timeout, file: confFile{path: c.ResolvConf}, roots: c.Roots,
 		cache: make(map[string]entry), clients: make(map[Server]*http.Client),
 	}
 }
@@ -219,10 +221,15 @@ func (r *Resolver) askAll(ctx context.Context, name string, qtype uint16) answer
 }
 
 func (r *Resolver) conf() Conf {
+	var c Conf
 	if len(r.servers) == 0 {
-		return r.file.get(time.Now())
+		c = r.file.get(time.Now())
+	} else {
+		c = defaultConf()
+		c.Servers = r.servers
 	}
-	c := defaultConf()
-	c.Servers = r.servers
+	if r.timeout > 0 {
+		c.Timeout = r.timeout
+	}
 	return c
 }

@@ -1,0 +1,161 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aisb-dev/aisb/gate/policy"
+	"github.com/aisb-dev/aisb/tests/fakes"
+)
+
+// A denial says in the status line what it is, closes, and dials nothing.
+func TestDenial(t *testing.T) {
+	l := startLab(t, "allowed.test *.wild.test local.test+private", fakes.Hosts(map[string][]string{
+		"allowed.test": {"127.0.0.1"}, "a.wild.test": {"192.0.2.1", "8.8.8.8"}, "local.test": {"127.0.0.53"},
+	}), nil)
+	tests := []struct {
+		target, reason, allow string
+		query                 bool
+	}{
+		{"evil.test:443", "not-listed", "--allow 'evil.test'", false},
+		{"evil.test:8443", "not-listed", "--allow 'evil.test:8443'", false},
+		{"allowed.test:22", "port-not-listed", "--allow 'allowed.test:22'", false},
+		{"192.0.2.1:443", "ip-literal", "--allow '192.0.2.1'", false},
+		{"[2001:db8::1]:443", "ip-literal", "--allow '[2001:db8::1]'", false},
+		{"localhost:8080", "reserved-name", "--allow 'host.containers.internal:8080'", false},
+		{"host.containers.internal:99", "reserved-name", "--allow 'host.containers.internal:99'", false},
+		{"printer.local:443", "reserved-name", "--allow 'printer.local+private'", false},
+		{"control.aisb.invalid:443", "reserved-name", "", false},
+		{"allowed.test:443", "special-address", "", true},
+		{"local.test:443", "special-address", "", true},
+		{"a.wild.test:443", "mixed-answer", "", true},
+	}
+	for _, tt := range tests {
+		before := len(l.dns.Log.Names())
+		c := l.dial()
+		c.send(crlf("CONNECT "+tt.target+" HTTP/1.1", "Host: x", "") + "unread bytes")
+		answer := c.rest()
+		want := "HTTP/1.1 403 Blocked by aisb: " + tt.reason + "\r\n"
+		if !strings.HasPrefix(answer, want) || !strings.Contains(answer, "X-Aisb-Reason: "+tt.reason+"\r\n") || !strings.Contains(answer, "Connection: close\r\n") {
+			t.Errorf("%s: got %q", tt.target, answer)
+		}
+		if tt.allow != "" && !strings.Contains(answer, "aisb run "+tt.allow+"\n") || tt.allow == "" && strings.Contains(answer, "--allow") {
+			t.Errorf("%s: hint in %q, want %q", tt.target, answer, tt.allow)
+		}
+		if queries := len(l.dns.Log.Names()) - before; (queries > 0) != tt.query {
+			t.Errorf("%s: %d queries", tt.target, queries)
+		}
+		l.waitLog(func(m map[string]any) bool {
+			return m["event"] == "deny" && m["reason"] == tt.reason && m["port"] != nil
+		})
+	}
+	if r := l.gate.Report(); len(r.Refusals) != len(tests) {
+		t.Errorf("report has %d refusals, want %d", len(r.Refusals), len(tests))
+	}
+}
+
+// The dialler refuses whatever carries no decision.
+func TestNoDecisionNoDial(t *testing.T) {
+	o := tcpOrigin(t, fakes.Echo)
+	l := startLab(t, "", nil, nil)
+	allowed := policy.Decision{Allow: true, Reason: policy.Listed}
+	for name, d := range map[string]*decision{"none": nil, "zero": {}, "no address": {Decision: allowed}} {
+		if _, err := l.gate.dial(t.Context(), d); !errors.Is(err, errUndecided) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	req, _ := http.NewRequest(http.MethodConnect, "http://"+o.Addr.String(), nil)
+	if _, err := l.gate.dialConnect(req, "tcp", o.Addr.String()); !errors.Is(err, errUndecided) {
+		t.Errorf("CONNECT: %v", err)
+	}
+	get, _ := http.NewRequest(http.MethodGet, "http://"+o.Addr.String(), nil)
+	if _, err := l.gate.transport.RoundTrip(get); !errors.Is(err, errUndecided) {
+		t.Errorf("GET: %v", err)
+	}
+	// A decision for one target dials for no other.
+	x := &exchange{decision: &decision{Decision: allowed, addrs: nil}}
+	ctx := context.WithValue(t.Context(), exchangeKey{}, x)
+	if _, err := l.gate.dialRequest(ctx, "tcp", o.Addr.String()); !errors.Is(err, errUndecided) {
+		t.Errorf("another's key: %v", err)
+	}
+	if n := o.Open(); n != 0 {
+		t.Errorf("%d connections", n)
+	}
+}
+
+// A reload that removes a host ends its tunnels and leaves the others.
+func TestSetPolicy(t *testing.T) {
+	a, b := tcpOrigin(t, fakes.Echo), tcpOrigin(t, fakes.Echo)
+	l := startLab(t, service(a.Addr)+"+tcp "+service(b.Addr)+"+tcp", nil, nil)
+	ca, cb := l.connect(service(a.Addr)), l.connect(service(b.Addr))
+	for _, c := range []*raw{ca, cb} {
+		c.send("x")
+		c.r.ReadByte()
+	}
+	l.gate.SetPolicy(l.policy(service(b.Addr) + "+tcp"))
+	if _, err := ca.r.ReadByte(); err == nil {
+		t.Error("the tunnel to a removed host goes on")
+	}
+	cb.send("y")
+	if c, err := cb.r.ReadByte(); c != 'y' {
+		t.Errorf("the other tunnel has ended: %v", err)
+	}
+	if m := l.waitLog(event("close")); m["reason"] != "policy-changed" {
+		t.Errorf("close line %v", m)
+	}
+}
+
+// Drain lets what runs come to its end, and cuts it when the time is over.
+func TestDrain(t *testing.T) {
+	l, o := tcpLab(t, fakes.Echo, "+tcp")
+	c := l.connect(service(o.Addr))
+	idle := l.dial() // has asked for nothing
+	drained := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { l.gate.Drain(ctx); close(drained) }()
+	if _, err := idle.r.ReadByte(); err == nil {
+		t.Error("an idle connection goes on")
+	}
+	c.send("x")
+	if b, err := c.r.ReadByte(); b != 'x' {
+		t.Fatalf("the tunnel has ended: %v", err)
+	}
+	if _, err := net.Dial("tcp", l.addr); err == nil {
+		t.Error("new clients are accepted")
+	}
+	cancel()
+	<-drained
+	if _, err := c.r.ReadByte(); err == nil {
+		t.Error("the tunnel goes on")
+	}
+	if m := l.waitLog(event("close")); m["reason"] != "shutdown" {
+		t.Errorf("close line %v", m)
+	}
+}
+
+// Plain requests and websockets are cut by a reload as tunnels are.
+func TestSetPolicyCutsRequests(t *testing.T) {
+	web := site(t, nil)
+	l := startLab(t, service(web.Addr), nil, nil)
+	base := "http://" + service(web.Addr)
+	hang, ws := l.dial(), l.dial()
+	hang.send(crlf("GET "+base+"/hang HTTP/1.1", "Host: x", ""))
+	ws.send(crlf("GET "+base+"/switch HTTP/1.1", "Host: x", "Connection: Upgrade", "Upgrade: websocket", ""))
+	ws.head()
+	deadline := time.Now().Add(5 * time.Second)
+	for strings.Count(l.log.String(), `"allow"`) < 2 && time.Now().Before(deadline) {
+		time.Sleep(time.Millisecond)
+	}
+	l.gate.SetPolicy(l.policy("other.test"))
+	for name, c := range map[string]*raw{"request": hang, "websocket": ws} {
+		if b, err := c.r.ReadByte(); err == nil {
+			t.Errorf("the %s goes on: %q", name, b)
+		}
+	}
+	l.waitLog(func(m map[string]any) bool { return m["event"] == "close" && m["reason"] == "policy-changed" })
+}

@@ -1,0 +1,164 @@
+package wire
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aisb-dev/aisb/tests/fakes"
+)
+
+// standalone is `aisb gate` as a user starts it.
+type standalone struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	addr string
+	errs lockedBuffer
+
+	mu    sync.Mutex
+	lines []string
+	grew  chan struct{}
+	done  chan error
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func startStandalone(t *testing.T, args ...string) *standalone {
+	t.Helper()
+	build(t)
+	s := &standalone{t: t, cmd: exec.Command(*binary, append([]string{"gate", "--listen", "127.0.0.1:0"}, args...)...),
+		grew: make(chan struct{}), done: make(chan error, 1)}
+	s.cmd.Stderr = &s.errs
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.cmd.Process.Kill() })
+	go func() {
+		r := bufio.NewScanner(out)
+		for r.Scan() {
+			s.mu.Lock()
+			s.lines = append(s.lines, r.Text())
+			close(s.grew)
+			s.grew = make(chan struct{})
+			s.mu.Unlock()
+		}
+		s.done <- s.cmd.Wait()
+	}()
+	ready := s.wait("listening", "")
+	s.addr, _ = ready["addr"].(string)
+	return s
+}
+
+// wait returns the first line with an event and reason.
+func (s *standalone) wait(event, reason string) map[string]any {
+	s.t.Helper()
+	deadline := time.After(limit)
+	for {
+		s.mu.Lock()
+		lines, grew := s.lines, s.grew
+		s.mu.Unlock()
+		for _, line := range lines {
+			var m map[string]any
+			if err := json.Unmarshal([]byte(line), &m); err != nil {
+				s.t.Fatalf("stdout has %q", line)
+			}
+			if r, _ := m["reason"].(string); m["event"] == event && (reason == "" || r == reason) {
+				return m
+			}
+		}
+		select {
+		case <-grew:
+		case <-deadline:
+			s.t.Fatalf("no %s %s in %q; stderr %q", event, reason, lines, s.errs.String())
+		}
+	}
+}
+
+// waitErr waits until stderr matches: it comes by another pipe than the log.
+func (s *standalone) waitErr(pattern string) {
+	s.t.Helper()
+	re := regexp.MustCompile(pattern)
+	for end := time.Now().Add(limit); !re.MatchString(s.errs.String()); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatalf("stderr %q, want %q", s.errs.String(), pattern)
+		}
+	}
+}
+
+func (s *standalone) signal(sig os.Signal) { s.cmd.Process.Signal(sig) }
+
+// end waits for the process and returns how long that took.
+func (s *standalone) end() (time.Duration, error) {
+	s.t.Helper()
+	begin := time.Now()
+	select {
+	case err := <-s.done:
+		return time.Since(begin), err
+	case <-time.After(limit):
+		s.t.Fatal("the gate does not end")
+		return 0, nil
+	}
+}
+
+// connect opens a tunnel and returns it with the status line.
+func (s *standalone) connect(target string) (net.Conn, *bufio.Reader, string) {
+	s.t.Helper()
+	c, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(limit))
+	fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: x\r\n\r\n", target)
+	r := bufio.NewReader(c)
+	status, err := r.ReadString('\n')
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if line == "\r\n" {
+			return c, r, strings.TrimSpace(status)
+		}
+	}
+}
+
+func echo(t *testing.T) (*fakes.TCP, string) {
+	t.Helper()
+	o, err := fakes.StartTCP("127.0.0.1:0", fakes.Echo, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { o.Close() })
+	return o, fmt.Sprintf("host.containers.internal:%d", o.Addr.Port())
+}
