@@ -58,7 +58,7 @@ func TestRunNames(t *testing.T) {
 			t.Errorf("%q: got %q, want %q and 6 hex digits", dir, got, want)
 		}
 	}
-	if RunName("/x") == RunName("/x") {
+	if first, second := RunName("/x"), RunName("/x"); first == second {
 		t.Error("two runs of one directory have one name")
 	}
 }
