@@ -37,7 +37,7 @@ const readSize = 16 << 10
 // use of that when it takes a connection over.
 func (c *checkedConn) Read(p []byte) (int, error) {
 	for {
-		n, err, direct := c.deliver(p)
+		n, direct, err := c.deliver(p)
 		if n > 0 || err != nil || len(p) == 0 {
 			return n, err
 		}
@@ -68,7 +68,7 @@ func (c *checkedConn) Read(p []byte) (int, error) {
 
 // deliver hands out judged bytes. direct is how many bytes of plain data are
 // next, when nothing is waiting to be judged.
-func (c *checkedConn) deliver(p []byte) (n int, err error, direct int64) {
+func (c *checkedConn) deliver(p []byte) (n int, direct int64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := &c.check
@@ -79,19 +79,19 @@ func (c *checkedConn) deliver(p []byte) (n int, err error, direct int64) {
 	if len(k.out) > 0 {
 		n = copy(p, k.out)
 		k.out = k.out[n:]
-		return n, nil, 0
+		return n, 0, nil
 	}
 	switch {
 	case k.frame != nil:
-		return 0, errFrame, 0
+		return 0, 0, errFrame
 	case k.state == isEnd:
-		return 0, io.EOF, 0
+		return 0, 0, io.EOF
 	case k.state == isRaw:
-		return 0, nil, 1 << 62
+		return 0, 1 << 62, nil
 	case k.state == inBody || k.state == inChunk:
-		return 0, nil, k.left
+		return 0, k.left, nil
 	}
-	return 0, nil, 0
+	return 0, 0, nil
 }
 
 // cutShort turns an end of file in the middle of a message into an error.

@@ -2,7 +2,6 @@ package gate
 
 import (
 	"io"
-	"sync"
 	"time"
 )
 
@@ -14,7 +13,6 @@ type upgraded struct {
 	io.ReadWriteCloser
 	w *responseWriter
 
-	once      sync.Once
 	sent, got chan struct{} // closed when a direction has ended
 }
 

@@ -132,10 +132,6 @@ func (r *Resolver) overHTTPS(ctx context.Context, s Server, q *dns.Msg) (*dns.Ms
 	if err != nil {
 		return nil, err
 	}
-	host := s.Name
-	if host == "" {
-		host = s.Addr.Addr().String()
-	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+s.Addr.String()+s.Path, bytes.NewReader(wire))
 	if err != nil {
 		return nil, err
