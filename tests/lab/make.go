@@ -125,14 +125,16 @@ func (l *lab) importBase() error {
 	if err != nil {
 		return err
 	}
-	mark := filepath.Base(tar)
-	// The mark tells a tar with other certificate authorities.
-	script := `
-if [ "$(podman image inspect --format '{{.Comment}}' "$1" 2>/dev/null)" = "$2" ]; then exit 0; fi
-echo "lab: importing $1" >&2
-exec podman import --quiet --message "$2" /aisb-base.tar "$1" >/dev/null
-`
-	code, err := l.run([]string{"--bind", tar + ":/aisb-base.tar:ro", "--", "/bin/sh", "-c", script, "sh", image, mark})
+	mark := filepath.Base(tar) // tells a tar with other certificate authorities
+	const there = `[ "$(podman image inspect --format '{{.Comment}}' "$0" 2>/dev/null)" = "$1" ]`
+	// Looking needs no home for itself, and so no waiting for who has it.
+	code, err := l.run([]string{"--scratch", "--", "/bin/sh", "-c", there, image, mark})
+	if err != nil || code == 0 {
+		return err
+	}
+	say("importing %s", image)
+	code, err = l.run([]string{"--bind", tar + ":/aisb-base.tar:ro", "--",
+		"podman", "import", "--quiet", "--message", mark, "/aisb-base.tar", image})
 	if err == nil && code != 0 {
 		err = fmt.Errorf("import %s: status %d", image, code)
 	}
