@@ -24,36 +24,44 @@ type Clients struct {
 	Pasta *atomic.Int64
 }
 
-// Check returns why a client may not use the gate, or "".
-func (c *Clients) Check(conn net.Conn) policy.Reason {
+// CheckClient returns why a client may not use the gate, or "". The error says
+// that it can't be known, which is no reason to let it.
+func (g *Gate) CheckClient(conn net.Conn) (policy.Reason, error) {
 	from := addrOf(conn)
 	local, ok := conn.LocalAddr().(*net.TCPAddr)
 	if !ok || !from.IsValid() {
-		return "" // a unix socket: who can open it is the file system's business
+		return "", nil // a unix socket: who can open it is the file system's business
 	}
 	if from.Addr().IsLoopback() {
 		to := local.AddrPort()
-		return c.checkOwner(from, netip.AddrPortFrom(to.Addr().Unmap(), to.Port()))
+		return g.checkOwner(from, netip.AddrPortFrom(to.Addr().Unmap(), to.Port()))
 	}
-	for _, p := range c.Allow {
+	for _, p := range g.clients.Allow {
 		if p.Contains(from.Addr()) {
-			return ""
+			return "", nil
 		}
 	}
-	return policy.ClientNotAllowed
+	return policy.ClientNotAllowed, nil
 }
 
 // checkOwner looks at the process behind a loopback connection.
-func (c *Clients) checkOwner(from, to netip.AddrPort) policy.Reason {
-	owner, err := ownerOf(from, to)
-	if err != nil || owner.uid != c.UID {
-		return policy.ForeignClient
+func (g *Gate) checkOwner(from, to netip.AddrPort) (policy.Reason, error) {
+	owner, err := g.diag.ownerOf(from, to)
+	if err != nil {
+		return policy.ForeignClient, err
 	}
-	if c.Pasta == nil {
-		return ""
+	if owner.uid != g.clients.UID {
+		return policy.ForeignClient, nil
 	}
-	if pid := c.Pasta.Load(); pid > 0 && holdsSocket(int(pid), owner.inode) {
-		return ""
+	if g.clients.Pasta == nil {
+		return "", nil
 	}
-	return policy.ForeignClient
+	pid := g.clients.Pasta.Load()
+	if pid <= 0 {
+		return policy.ForeignClient, nil
+	}
+	if held, err := g.diag.holdsSocket(int(pid), owner.inode); err != nil || !held {
+		return policy.ForeignClient, err
+	}
+	return "", nil
 }

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -38,10 +39,10 @@ func TestForeignClient(t *testing.T) {
 }
 
 func TestClientNetworks(t *testing.T) {
-	c := Clients{Allow: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}
+	g := Gate{clients: Clients{Allow: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}}
 	for from, want := range map[string]policy.Reason{"192.0.2.9:1": "", "198.51.100.1:1": policy.ClientNotAllowed} {
 		conn := fakeConn{local: "203.0.113.1:3128", remote: from}
-		if got := c.Check(conn); got != want {
+		if got, err := g.CheckClient(conn); got != want || err != nil {
 			t.Errorf("%s: %q, want %q", from, got, want)
 		}
 	}
@@ -74,12 +75,26 @@ func TestOwner(t *testing.T) {
 		}
 		defer c.Close()
 		from, to := c.LocalAddr().(*net.TCPAddr).AddrPort(), ln.Addr().(*net.TCPAddr).AddrPort()
-		o, err := ownerOf(from, to)
-		if err != nil || o.uid != os.Getuid() || !holdsSocket(os.Getpid(), o.inode) || holdsSocket(os.Getpid(), o.inode+1_000_000) {
+		var d diag
+		o, err := d.ownerOf(from, to)
+		if err != nil || o.uid != os.Getuid() {
 			t.Errorf("%s: %+v, %v", addr, o, err)
 		}
-		if _, err := ownerOf(netip.AddrPortFrom(from.Addr(), 1), to); err == nil {
-			t.Errorf("%s: a socket that does not exist has an owner", addr)
+		for _, pid := range []int{os.Getpid(), os.Getppid(), os.Getpid()} {
+			held, err := d.holdsSocket(pid, o.inode)
+			if held != (pid == os.Getpid()) || err != nil {
+				t.Errorf("%s: process %d holds it: %v, %v", addr, pid, held, err)
+			}
+		}
+		if held, err := d.holdsSocket(os.Getpid(), o.inode+1_000_000); held || err != nil {
+			t.Errorf("%s: another socket is held: %v", addr, err)
+		}
+		if _, err := d.ownerOf(netip.AddrPortFrom(from.Addr(), 1), to); !errors.Is(err, errGone) {
+			t.Errorf("%s: a socket that does not exist: %v", addr, err)
+		}
+		c.Close()
+		if o, err := d.ownerOf(from, to); !errors.Is(err, errGone) {
+			t.Errorf("%s: a closed socket: %+v, %v", addr, o, err)
 		}
 	}
 }
@@ -93,8 +108,9 @@ func BenchmarkOwner(b *testing.B) {
 	}
 	defer c.Close()
 	from, to := c.LocalAddr().(*net.TCPAddr).AddrPort(), ln.Addr().(*net.TCPAddr).AddrPort()
+	var d diag
 	for b.Loop() {
-		if _, err := ownerOf(from, to); err != nil {
+		if _, err := d.ownerOf(from, to); err != nil {
 			b.Fatal(err)
 		}
 	}

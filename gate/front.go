@@ -98,7 +98,13 @@ func (g *Gate) unwait(c net.Conn) {
 // whether somebody else closes the connection now.
 func (g *Gate) serveFirst(c stream, leave func()) (kept bool) {
 	from := addrOf(c)
-	if reason := g.clients.Check(c); reason != "" {
+	switch reason, err := g.CheckClient(c); {
+	case errors.Is(err, errGone):
+		return false
+	case err != nil:
+		g.unknown(c, from)
+		return false
+	case reason != "":
 		g.foreign(c, from, reason)
 		return false
 	}
@@ -196,6 +202,17 @@ func (g *Gate) foreign(c stream, from netip.AddrPort, reason policy.Reason) {
 	g.counts.foreign.Add(1)
 	g.log.Write(Record{Event: EventForeign, ID: g.lastID.Add(1), Reason: reason, Client: from})
 	r := &refusal{reason: reason, status: http.StatusForbidden, why: "this gate serves other clients"}
+	c.SetWriteDeadline(time.Now().Add(lingerTime))
+	r.write(c, "", g.command)
+	lingerClose(c)
+}
+
+// unknown refuses a client that can't be told from others, for want of
+// descriptors as a rule. It may come again.
+func (g *Gate) unknown(c stream, from netip.AddrPort) {
+	g.counts.limited.Add(1)
+	g.log.Write(Record{Event: EventError, ID: g.lastID.Add(1), Reason: policy.Limit, Client: from})
+	r := &refusal{reason: policy.Limit, status: http.StatusServiceUnavailable, why: "the gate is out of resources"}
 	c.SetWriteDeadline(time.Now().Add(lingerTime))
 	r.write(c, "", g.command)
 	lingerClose(c)

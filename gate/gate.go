@@ -52,6 +52,7 @@ type Gate struct {
 
 	policy atomic.Pointer[policy.Policy]
 	own    ownAddrs
+	diag   diag
 	names  nameCap
 	counts counts
 	flows  flows

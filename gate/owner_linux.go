@@ -4,9 +4,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,39 +30,86 @@ const (
 	anyCookie        = 0xffffffff // INET_DIAG_NOCOOKIE, twice
 )
 
-// ownerOf asks the kernel for the client's socket by its four addresses. The
-// look-up is exact, no table is walked.
-func ownerOf(client, gate netip.AddrPort) (owner, error) {
+// diag asks the kernel about sockets. It keeps its descriptors, so that a client
+// can still be known when the process has no others left. The zero value is
+// ready; it is safe for concurrent use.
+type diag struct {
+	mu  sync.Mutex
+	fd  int // netlink socket, 0 is none
+	seq uint32
+
+	pid int      // whose descriptors dir lists
+	dir *os.File // /proc/PID/fd
+}
+
+// errGone reports that the client's socket is closed already: whose it was
+// can't be known any more.
+var errGone = errors.New("the client has gone")
+
+// ownerOf asks for the client's socket by its four addresses. The look-up is
+// exact, no table is walked.
+func (d *diag) ownerOf(client, gate netip.AddrPort) (owner, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.fd == 0 {
+		fd, err := openDiag()
+		if err != nil {
+			return owner{}, err
+		}
+		d.fd = fd
+	}
+	d.seq++
+	o, err := d.ask(diagRequest(client, gate, d.seq))
+	if err != nil && !errors.Is(err, errGone) {
+		unix.Close(d.fd) // whatever is wrong with it, the next may be right
+		d.fd = 0
+	}
+	return o, err
+}
+
+func openDiag() (int, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_INET_DIAG)
 	if err != nil {
-		return owner{}, fmt.Errorf("open socket diagnosis: %w", err)
+		return 0, fmt.Errorf("open socket diagnosis: %w", err)
 	}
-	defer unix.Close(fd)
 	// A kernel that does not answer must not hold the connection up.
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 2}); err != nil {
-		return owner{}, err
+		unix.Close(fd)
+		return 0, err
 	}
-	if err := unix.Sendto(fd, diagRequest(client, gate), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+	return fd, nil
+}
+
+func (d *diag) ask(request []byte) (owner, error) {
+	if err := unix.Sendto(d.fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return owner{}, fmt.Errorf("ask socket diagnosis: %w", err)
 	}
-	buf := make([]byte, 4096)
-	n, from, err := unix.Recvfrom(fd, buf, 0)
-	if err != nil {
-		return owner{}, fmt.Errorf("read socket diagnosis: %w", err)
+	buf := make([]byte, 1024)
+	for {
+		n, from, err := unix.Recvfrom(d.fd, buf, 0)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return owner{}, fmt.Errorf("read socket diagnosis: %w", err)
+		}
+		if nl, ok := from.(*unix.SockaddrNetlink); !ok || nl.Pid != 0 || n < unix.SizeofNlMsghdr {
+			continue // not from the kernel
+		}
+		if binary.NativeEndian.Uint32(buf[8:]) == d.seq {
+			return parseDiag(buf[:n])
+		}
 	}
-	if nl, ok := from.(*unix.SockaddrNetlink); !ok || nl.Pid != 0 {
-		return owner{}, errors.New("socket diagnosis from elsewhere than the kernel")
-	}
-	return parseDiag(buf[:n])
 }
 
 // diagRequest is a netlink message that asks for one socket.
-func diagRequest(client, gate netip.AddrPort) []byte {
+func diagRequest(client, gate netip.AddrPort, seq uint32) []byte {
 	b := make([]byte, unix.SizeofNlMsghdr+reqSize)
 	ne := binary.NativeEndian
 	ne.PutUint32(b[0:], uint32(len(b)))
 	ne.PutUint16(b[4:], sockDiagByFamily)
 	ne.PutUint16(b[6:], unix.NLM_F_REQUEST)
+	ne.PutUint32(b[8:], seq)
 	r := b[unix.SizeofNlMsghdr:]
 	r[0] = unix.AF_INET
 	if client.Addr().Is6() {
@@ -79,42 +129,54 @@ func diagRequest(client, gate netip.AddrPort) []byte {
 }
 
 func parseDiag(b []byte) (owner, error) {
-	if len(b) < unix.SizeofNlMsghdr {
-		return owner{}, errors.New("socket diagnosis is too short")
-	}
 	ne := binary.NativeEndian
 	kind, m := ne.Uint16(b[4:]), b[unix.SizeofNlMsghdr:]
 	if kind == unix.NLMSG_ERROR && len(m) >= 4 {
-		return owner{}, fmt.Errorf("socket diagnosis: %w", unix.Errno(-int32(ne.Uint32(m))))
+		if err := unix.Errno(-int32(ne.Uint32(m))); err != unix.ENOENT {
+			return owner{}, fmt.Errorf("socket diagnosis: %w", err)
+		}
+		return owner{}, errGone
 	}
 	if kind != sockDiagByFamily || len(m) < msgSize {
 		return owner{}, errors.New("socket diagnosis makes no sense")
 	}
-	return owner{uid: int(ne.Uint32(m[msgUID:])), inode: ne.Uint32(m[msgInode:])}, nil
+	o := owner{uid: int(ne.Uint32(m[msgUID:])), inode: ne.Uint32(m[msgInode:])}
+	if o.inode == 0 {
+		return owner{}, errGone // closed by its process; the uid is not its own either
+	}
+	return o, nil
 }
 
 // holdsSocket reports whether a process has a descriptor of a socket.
-func holdsSocket(pid int, inode uint32) bool {
-	if inode == 0 {
-		return false
+func (d *diag) holdsSocket(pid int, inode uint32) (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.dir == nil || d.pid != pid {
+		if d.dir != nil {
+			d.dir.Close()
+			d.dir = nil
+		}
+		dir, err := os.Open("/proc/" + strconv.Itoa(pid) + "/fd")
+		if err != nil {
+			return false, fmt.Errorf("look at the client's descriptors: %w", err)
+		}
+		d.pid, d.dir = pid, dir
 	}
-	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
-	f, err := os.Open(dir)
-	if err != nil {
-		return false
+	if _, err := d.dir.Seek(0, io.SeekStart); err != nil {
+		return false, fmt.Errorf("look at the client's descriptors: %w", err)
 	}
-	defer f.Close()
-	names, err := f.Readdirnames(-1)
+	names, err := d.dir.Readdirnames(-1)
 	if err != nil {
-		return false
+		return false, fmt.Errorf("look at the client's descriptors: %w", err)
 	}
 	want := "socket:[" + strconv.FormatUint(uint64(inode), 10) + "]"
 	buf := make([]byte, 64)
-	for _, name := range names {
-		n, err := unix.Readlinkat(int(f.Fd()), name, buf)
+	// The newest have the highest numbers, mostly.
+	for _, name := range slices.Backward(names) {
+		n, err := unix.Readlinkat(int(d.dir.Fd()), name, buf)
 		if err == nil && string(buf[:n]) == want {
-			return true
+			return true, nil
 		}
 	}
-	return false
+	return false, nil
 }

@@ -122,13 +122,12 @@ func (c *child) build(cfg *Config) error {
 // leak in the fence can reach. Whoever may use the gate is the sandbox; other
 // processes of the host that scan ports don't count.
 func (c *child) watchCanary(ln net.Listener) {
-	clients := gate.Clients{UID: os.Getuid(), Pasta: &c.pasta}
 	for {
 		conn, err := ln.Accept()
 		if err != nil {
 			return
 		}
-		if clients.Check(conn) == "" {
+		if reason, err := c.gate.CheckClient(conn); reason == "" && err == nil {
 			c.canary.Add(1)
 			c.log.Write(gate.Record{Event: gate.EventForeign, Reason: policy.ForeignClient, Addr: local(conn)})
 		}

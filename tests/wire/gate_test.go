@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -14,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // The first SIGTERM lets a tunnel end by itself, the second cuts it.
@@ -159,5 +162,39 @@ func TestLogReaderGone(t *testing.T) {
 		}
 	case <-time.After(limit):
 		t.Error("the gate goes on")
+	}
+}
+
+// A gate that runs out of descriptors refuses, and recovers when there are some
+// again.
+func TestDescriptorsRunOut(t *testing.T) {
+	_, target := echo(t)
+	s := startStandalone(t, "--allow", target+"+tcp")
+	few := unix.Rlimit{Cur: 40, Max: 40}
+	if err := unix.Prlimit(s.cmd.Process.Pid, unix.RLIMIT_NOFILE, &few, nil); err != nil {
+		t.Fatal(err)
+	}
+	var conns []net.Conn
+	for range 100 {
+		c, err := net.Dial("tcp", s.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: x\r\n\r\n", target)
+		conns = append(conns, c)
+	}
+	s.wait("error", "dial-failure") // a client was accepted, its origin had no place
+	for _, c := range conns {
+		c.Close()
+	}
+	for end := time.Now().Add(limit); ; {
+		c, _, status := s.connect(target)
+		c.Close()
+		if strings.Contains(status, "200") {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the gate does not recover: %s", status)
+		}
 	}
 }
