@@ -10,21 +10,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/aisb-dev/aisb/tests/need"
 )
 
-// need skips a test that the machine can't run, or fails it when
-// AISB_TEST_REQUIRE names what is missing.
-func need(t *testing.T, name, reason string, cmd ...string) {
+// mountNamespaces needs unshare(1) to make one.
+func mountNamespaces(t *testing.T) {
 	t.Helper()
-	out, err := exec.Command(cmd[0], cmd[1:]...).CombinedOutput()
-	if err == nil {
-		return
+	cmd := unshare("true")
+	if out, err := exec.Command(cmd[0], cmd[1:]...).CombinedOutput(); err != nil {
+		need.Missing(t, "userns", fmt.Errorf("%q: %w: %s", cmd, err, out))
 	}
-	msg := fmt.Sprintf("%s: %v: %s", reason, err, out)
-	if slices.Contains(strings.Split(os.Getenv("AISB_TEST_REQUIRE"), ","), name) {
-		t.Fatal(msg)
-	}
-	t.Skip(msg)
 }
 
 // uid the commands run as when the tests are root's: another than that of the
@@ -104,7 +100,7 @@ func asOwner(t *testing.T, dir string, args ...string) string {
 // The point of addGit: git works in the sandbox, commits land in the user's
 // repository, and nothing but the change is in them.
 func TestGitWorksInside(t *testing.T) {
-	need(t, "userns", "mount namespaces", unshare("true")...)
+	mountNamespaces(t)
 	h := testHost(t)
 	w := h.Home + "/work"
 	newRepo(t, w+"/repo")
@@ -163,7 +159,7 @@ func TestGitWorksInside(t *testing.T) {
 // The user's own uncommitted work around a subdirectory is neither seen nor
 // committed nor lost.
 func TestWorkAroundSubdirectory(t *testing.T) {
-	need(t, "userns", "mount namespaces", unshare("true")...)
+	mountNamespaces(t)
 	h := testHost(t)
 	repo := h.Home + "/work/repo"
 	newRepo(t, repo)
@@ -201,7 +197,7 @@ func unshare(command ...string) []string {
 
 // Where the rest of the work tree can't be filled git reads and can't commit.
 func TestGitReadsInside(t *testing.T) {
-	need(t, "userns", "mount namespaces", unshare("true")...)
+	mountNamespaces(t)
 	h := testHost(t)
 	newRepo(t, h.Home+"/work/repo")
 	give(t, &h, h.Home)
@@ -214,7 +210,7 @@ func TestGitReadsInside(t *testing.T) {
 
 // A bind mount of a refused directory is the same directory.
 func TestBindMountOfHome(t *testing.T) {
-	need(t, "userns", "mount namespaces", unshare("true")...)
+	mountNamespaces(t)
 	if os.Getenv("AISB_TEST_INSIDE") == "" {
 		call := unshare("env", "AISB_TEST_INSIDE=1", os.Args[0], "-test.run=^TestBindMountOfHome$", "-test.v")
 		out, err := exec.Command(call[0], call[1:]...).CombinedOutput()

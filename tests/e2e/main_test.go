@@ -18,6 +18,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+
+	"github.com/aisb-dev/aisb/tests/need"
 )
 
 // The world of all tests, made once.
@@ -47,7 +49,7 @@ func TestMain(m *testing.M) {
 func testMain(m *testing.M) int {
 	if os.Geteuid() != 0 {
 		fmt.Println("e2e: needs root to make namespaces: left to 'sudo make e2e'")
-		if os.Getenv("AISB_TEST_REQUIRE") != "" {
+		if need.Required("root") {
 			return 1
 		}
 		return 0

@@ -31,7 +31,8 @@ func UserNS(t testing.TB) { t.Helper(); must(t, "userns", userNS()) }
 // NFT needs the nft program and nf_tables in a network namespace of one's own.
 func NFT(t testing.TB) { t.Helper(); must(t, "nft", nft()) }
 
-// Lab needs to run inside the project's lab, whose script sets AISB_LAB.
+// Lab needs the project's lab: to be in it, where AISB_LAB is 1, or to be able
+// to make and enter it.
 func Lab(t testing.TB) { t.Helper(); must(t, "lab", lab()) }
 
 // Root needs uid 0 with the rights to make namespaces and networks.
@@ -44,6 +45,13 @@ func Missing(t testing.TB, what string, why error) {
 	t.Helper()
 	must(t, what, why)
 	t.Fatalf("need: %s is called missing without a reason", what)
+}
+
+// Required is for TestMain, which has no test to skip: whether to fail for want
+// of what, one of the names above.
+func Required(what string) bool {
+	v, _ := decide(os.Getenv(Variable), what, errors.New("missing"))
+	return v == fails
 }
 
 func must(t testing.TB, what string, err error) {
@@ -112,10 +120,14 @@ var nft = sync.OnceValue(func() error {
 })
 
 func lab() error {
-	if os.Getenv("AISB_LAB") != "1" {
-		return errors.New("not inside the lab; run 'tests/lab/lab run -- COMMAND'")
+	if os.Getenv("AISB_LAB") == "1" {
+		return nil
 	}
-	return nil
+	if err := root(); err != nil {
+		return fmt.Errorf("the lab needs root: %w", err)
+	}
+	_, err := exec.LookPath("debootstrap")
+	return err
 }
 
 func root() error {
