@@ -112,7 +112,7 @@ func (o runOptions) hatches(p *prepared) error {
 		warn("--allow-unenforced: the sandbox starts even if its fence doesn't hold")
 	}
 	if o.keepRoot {
-		warn("--insecure-keep-root: the command runs as root of the container, with its capabilities")
+		warn("--insecure-keep-root: the command runs as uid 0 of the container, though without capabilities")
 	}
 	extra := os.Getenv("AISB_EXTRA_ARGS")
 	if extra == "" {

@@ -42,9 +42,9 @@ func runPi(t *testing.T, dir string, flags ...string) outcome {
 	return call{dir: dir}.do(t, args...)
 }
 
-// TestHarnessDoesATask is point 8: the request arrives through the gate, the
+// Point 8: the request arrives through the gate, the
 // streamed answer comes back, and the edit that it asks for is made.
-func TestHarnessDoesATask(t *testing.T) {
+func TestPoint8HarnessDoesATask(t *testing.T) {
 	dir := project(t)
 	mark := internet.mark()
 	o := runPi(t, dir, "--allow", modelHost)
@@ -64,9 +64,9 @@ func TestHarnessDoesATask(t *testing.T) {
 	}
 }
 
-// TestHarnessWithoutItsHost is the other half of point 8: the receipt names the
-// host and the flag that allows it.
-func TestHarnessWithoutItsHost(t *testing.T) {
+// Point 8, the other half: with its host unlisted it fails, and the receipt
+// names the host and the flag that allows it.
+func TestPoint8HarnessWithoutItsHost(t *testing.T) {
 	dir := project(t)
 	mark := internet.mark()
 	o := runPi(t, dir, "--allow", "allowed.test")

@@ -17,7 +17,7 @@ import (
 )
 
 // runTimeout bounds one run of aisb in these tests.
-const runTimeout = 60 * time.Second
+const runTimeout = 2 * time.Minute
 
 // project makes a directory of the user's to run in.
 func project(t *testing.T) string {

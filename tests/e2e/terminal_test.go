@@ -147,6 +147,9 @@ func TestTerminalKeys(t *testing.T) {
 	write(t, dir, "keys.py", `import signal, sys
 signal.signal(signal.SIGINT, lambda *_: print("got-int", flush=True))
 signal.signal(signal.SIGQUIT, lambda *_: print("got-quit", flush=True))
+# A signal just before read(2) is only noticed when that returns: let it.
+signal.signal(signal.SIGALRM, lambda *_: None)
+signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
 print("ready", flush=True)
 for line in sys.stdin:
     print("line", ascii(line), flush=True)

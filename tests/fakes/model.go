@@ -67,8 +67,12 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	turn, n := m.turn(req)
 	if m.Log != nil {
-		m.Log.Add(Event{Fake: "model", Client: r.RemoteAddr, Host: r.Host, Turn: n, Model: req.Model,
-			Key: key, Text: plainText(req.Messages[len(req.Messages)-1].Content)})
+		e := Event{Fake: "model", Client: r.RemoteAddr, Host: r.Host, Turn: n, Model: req.Model,
+			Key: key, Text: plainText(req.Messages[len(req.Messages)-1].Content)}
+		if r.TLS != nil {
+			e.SNI = r.TLS.ServerName
+		}
+		m.Log.Add(e)
 	}
 	if turn.Tool != "" && !req.offers(turn.Tool) {
 		apiError(w, http.StatusBadRequest, "invalid_request_error", fmt.Sprintf("the script calls %q, which the client doesn't offer", turn.Tool))
