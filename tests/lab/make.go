@@ -133,8 +133,8 @@ func (l *lab) importBase() error {
 		return err
 	}
 	say("importing %s", image)
-	code, err = l.run([]string{"--bind", tar + ":/aisb-base.tar:ro", "--",
-		"podman", "import", "--quiet", "--message", mark, "/aisb-base.tar", image})
+	code, err = l.run([]string{"--bind", tar + ":/aisb-base.tar:ro", "--", "/bin/sh", "-c",
+		`exec podman import --quiet --message "$1" /aisb-base.tar "$0" >/dev/null`, image, mark})
 	if err == nil && code != 0 {
 		err = fmt.Errorf("import %s: status %d", image, code)
 	}

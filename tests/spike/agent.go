@@ -30,6 +30,7 @@ const (
 	opListen  = "listen"  // listens on Addr, sends the listener
 	opNetlink = "netlink" // opens a nfnetlink socket, sends it
 	opDial    = "dial"    // connects by TCP or UDP (Net) to Addr, says how that ended
+	opUpload  = "upload"  // sends uploadSize bytes to Addr over TCP
 	opTry     = "try"     // tries system calls that a harness has no need of
 	opDrop    = "drop"    // gives up every capability on every thread, becomes 1000
 )
@@ -96,6 +97,8 @@ func (q question) do() (answer, []*os.File, error) {
 		return answer{}, []*os.File{os.NewFile(uintptr(fd), "nfnetlink")}, err
 	case opDial:
 		return q.dial(), nil, nil
+	case opUpload:
+		return answer{}, nil, upload(q.Addr)
 	case opTry:
 		return answer{Out: trySyscalls()}, nil, nil
 	case opDrop:
@@ -192,6 +195,19 @@ func (q question) dial() answer {
 		a.Err = err.Error()
 	}
 	return a
+}
+
+// uploadSize is what upload sends.
+const uploadSize = 64 << 20
+
+func upload(addr string) error {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		return err
+	}
+	_ = c.SetDeadline(time.Now().Add(25 * time.Second))
+	_, err = c.Write(make([]byte, uploadSize))
+	return errors.Join(err, c.Close())
 }
 
 // trySyscalls tells which system calls succeed here.

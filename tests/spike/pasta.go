@@ -28,6 +28,7 @@ func pastaClaims() []claim {
 		{"f5", "::1 can be mapped as well, to an address of the container's choice", claimMapped6},
 		{"f6", "--dns-forward can't be switched off: none is refused", claimNoDNS},
 		{"f7", "pasta takes a pid file as another mark", claimPidFile},
+		{"f8", "an upload to a receiver on the host that is slower than the sender: rate and longest pause, with the kernel's own send buffer and with a bounded one (seen, not judged)", claimUpload},
 	}
 }
 

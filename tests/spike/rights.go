@@ -14,6 +14,7 @@ func rightsClaims() []claim {
 		{"d2", "a first process that is not dumpable hides its environment, descriptors, memory and root directory from the harness, which has the same uid", claimNotDumpable},
 		{"d3", "what podman's default seccomp profile and no capabilities still allow (aisb's own filter must close it)", claimLeftOpen},
 		{"d4", "without NET_RAW packet sockets are refused, also to container root", claimPacket},
+		{"d5", "a raw podman exec is container root with NET_ADMIN, whatever the first process gave up (so it is outside the promise, and aisb exec drops by itself)", claimExec},
 	}
 }
 
@@ -86,6 +87,19 @@ for family, kind in ((socket.AF_PACKET, socket.SOCK_RAW), (socket.AF_INET, socke
     except OSError as e: print(family.name, e)'`)
 	if err == nil && strings.Contains(a.Out, "OPEN") {
 		err = errors.New("a raw socket opened")
+	}
+	return err
+}
+
+func claimExec(t *trial) error {
+	b, err := t.dropped()
+	if err != nil {
+		return err
+	}
+	out, _, err := t.podman("exec", b.name, "/bin/sh", "-c", "id -u; grep -E 'Cap(Eff|Bnd)' /proc/self/status; nft list tables")
+	t.saw("%s", out)
+	if err == nil && !strings.Contains(out, "table inet aisb") {
+		err = errors.New("it can't list the table")
 	}
 	return err
 }

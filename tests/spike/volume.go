@@ -18,7 +18,8 @@ func volumeClaims() []claim {
 		{"g4", "a sysctl of the container's own network namespace bounds the send buffer", claimSysctl},
 		{"g5", "--shm-size works; limits of pids and memory work or are refused with a reason", claimLimits},
 		{"g6", "own hosts and resolv.conf by read-only binds are what the container has", claimFiles},
-		{"g7", "the mount points of a sandbox", claimMountPoints},
+		{"g7", "--dns=none keeps the image's own resolv.conf, and with --network=none it is an error", claimDNSNone},
+		{"g8", "the mount points of a sandbox", claimMountPoints},
 	}
 }
 
@@ -138,4 +139,24 @@ func claimMountPoints(t *trial) error {
 	}
 	_, err = t.sh(b, `sed 's/ - / /' /proc/self/mountinfo | awk '{print $5, $6, $(NF-2)}' | sed "s/,relatime//"`)
 	return err
+}
+
+func claimDNSNone(t *trial) error {
+	b, err := t.start(plan{extra: []string{"--dns=none"}})
+	if err != nil {
+		return err
+	}
+	a, err := t.sh(b, "cat /etc/resolv.conf; grep -c /etc/resolv.conf /proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	if !strings.HasSuffix(a.Out, "0") {
+		return errors.New("something is mounted over it")
+	}
+	_, err = t.start(plan{extra: []string{"--dns=none"}, network: "none"})
+	t.saw("%v", err)
+	if err == nil {
+		return errors.New("it was taken")
+	}
+	return nil
 }
