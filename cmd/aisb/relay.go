@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"sync"
@@ -18,6 +21,10 @@ import (
 // stopGrace is how long a command may take to end after SIGTERM or SIGHUP.
 const stopGrace = 1500 * time.Millisecond
 
+// drainGrace is how long the last output of a killed command may take to reach
+// a user who perhaps doesn't read any more.
+const drainGrace = 500 * time.Millisecond
+
 // relay joins the user's terminal or pipes with the command's until the command
 // ends. podman is not in between: a byte crosses aisb once.
 type relay struct {
@@ -29,7 +36,9 @@ type relay struct {
 
 	restore func()         // puts the user's terminal back
 	output  sync.WaitGroup // copies of what the command writes
+	drained chan struct{}  // closed when all output is through
 	signals chan os.Signal
+	forced  chan struct{} // closed when the command was killed for not ending
 	done    chan struct{}
 }
 
@@ -38,7 +47,11 @@ func startRelay(s *sandbox.Session, u *ui) (*relay, error) {
 	r := &relay{
 		session: s, ui: u, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		restore: func() {}, signals: make(chan os.Signal, 16), done: make(chan struct{}),
+		drained: make(chan struct{}), forced: make(chan struct{}),
 	}
+	// Without this the runtime ends aisb at the first write to a stdout that
+	// nobody reads (os/signal, SIGPIPE), and the sandbox with it.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	signal.Notify(r.signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
 		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH)
 	// Otherwise a write to a stdout whose reader is gone would end aisb, and so
@@ -56,6 +69,10 @@ func startRelay(s *sandbox.Session, u *ui) (*relay, error) {
 		}
 	}
 	r.copyAll()
+	go func() {
+		r.output.Wait()
+		close(r.drained)
+	}()
 	go r.passSignals()
 	return r, nil
 }
@@ -80,7 +97,16 @@ func (r *relay) copyAll() {
 // reaches the user's terminal passes here: it is the place of a filter for
 // escape sequences that would act on the terminal or its clipboard.
 func (r *relay) fromTerminal(pty *os.File) {
-	io.Copy(r.stdout, pty) // ends with EIO when the last process has closed its side
+	_, err := io.Copy(r.stdout, pty) // ends with EIO when the last process has closed its side
+	var failed *fs.PathError
+	if errors.As(err, &failed) && failed.Op != "read" {
+		// The user's terminal is gone, even if no SIGHUP says so.
+		select {
+		case r.signals <- syscall.SIGHUP:
+		default: // others wait already
+		}
+	}
+	pty.Close() // the kernel hangs up: who still writes must not wait for a reader
 }
 
 // fromPipe copies one stream. When the user's side is gone (EPIPE), the
@@ -90,7 +116,8 @@ func (r *relay) fromPipe(dst, src *os.File) {
 	src.Close()
 }
 
-// passSignals hands the user's signals to the command, until wait ends it.
+// passSignals hands the user's signals to the command, until wait ends it. A
+// command that doesn't end is killed; from then on a signal ends aisb itself.
 func (r *relay) passSignals() {
 	var force <-chan time.Time
 	for {
@@ -99,21 +126,37 @@ func (r *relay) passSignals() {
 			return
 		case <-force:
 			r.session.Kill()
-			force = nil
+			signal.Stop(r.signals)
+			close(r.forced)
+			return
 		case sig := <-r.signals:
-			switch sig {
-			case syscall.SIGWINCH:
+			if sig == syscall.SIGWINCH {
 				r.resize()
 				continue
-			case syscall.SIGTERM, syscall.SIGHUP:
-				if force == nil {
-					force = time.After(stopGrace)
-				}
+			}
+			if force == nil && r.ends(sig) {
+				force = time.After(stopGrace)
 			}
 			// An error means that the command is already gone.
 			r.session.Signal(sig.(syscall.Signal))
 		}
 	}
+}
+
+// ends reports whether a signal means the end of the run whatever the command
+// makes of it. ^C is the command's own as long as it has an output.
+func (r *relay) ends(sig os.Signal) bool {
+	switch sig {
+	case syscall.SIGTERM, syscall.SIGHUP:
+		return true
+	case syscall.SIGINT, syscall.SIGQUIT:
+		select {
+		case <-r.drained:
+			return true
+		default:
+		}
+	}
+	return false
 }
 
 // resize gives the command's terminal the size of the user's. The kernel sends
@@ -130,12 +173,27 @@ func (r *relay) resize() {
 	unix.IoctlSetWinsize(int(pty.Fd()), unix.TIOCSWINSZ, size)
 }
 
-// finish waits until all output is through and puts the terminal back.
-func (r *relay) finish() {
-	r.output.Wait()
+// wait waits until all output is through and the run has ended, and puts the
+// terminal back in between. Signals are passed on until the end: a command can
+// close its output, or lose it with the user's terminal, and live on. It reports
+// whether the output got through; what a user doesn't read must not hold up the
+// end of a run that was killed.
+func (r *relay) wait(ctx context.Context) (result sandbox.Result, through bool) {
+	select {
+	case <-r.drained:
+		through = true
+	case <-r.forced:
+		select {
+		case <-r.drained:
+			through = true
+		case <-time.After(drainGrace):
+		}
+	}
+	r.restore()
+	result = r.session.Wait(ctx)
 	close(r.done)
 	signal.Stop(r.signals)
-	r.restore()
+	return result, through
 }
 
 // terminalSize is the user's terminal's size, and whether both stdin and stdout

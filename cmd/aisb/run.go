@@ -216,16 +216,21 @@ func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec
 		return startError(err, interrupted)
 	}
 	relay, err := startRelay(session, u)
-	stop() // from here on the relay passes the signals on
+	late := startCtx.Err() != nil // a signal came when the command was just about to run
+	stop()                        // from here on the relay passes the signals on
 	if err != nil {
 		session.Kill()
 		session.Wait(ctx)
 		return &exitError{code: exitPodman, err: err}
 	}
-	relay.finish()
-	ran := time.Since(session.Started())
-	result := session.Wait(ctx)
-	receipt(u, spec, result, ran)
+	if late {
+		session.Kill()
+	}
+	result, through := relay.wait(ctx)
+	if through {
+		// Otherwise nobody reads what aisb writes: the receipt would get stuck too.
+		receipt(u, spec, result, time.Since(session.Started()))
+	}
 	if result.Status != 0 {
 		return &exitError{code: result.Status}
 	}
