@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -103,25 +104,47 @@ func TestTunnelReset(t *testing.T) {
 	l.waitLog(event("close"))
 }
 
+// The budget is the rule's: what tunnels and requests send counts together.
 func TestUploadBudget(t *testing.T) {
-	l, o := tcpLab(t, fakes.Silent, "+tcp+upload=1000")
-	c := l.connect(service(o.Addr))
-	c.send(strings.Repeat("x", 5000))
-	io.ReadAll(c.r)
-	m := l.waitLog(event("close"))
-	if m["reason"] != "budget" || m["up"].(float64) > 1000 {
-		t.Errorf("close line %v", m)
+	l, o := tcpLab(t, fakes.Echo, "+tcp+upload=1000")
+	send := func(n int) (got int) {
+		c := l.connect(service(o.Addr))
+		c.send(strings.Repeat("x", n))
+		c.CloseWrite()
+		return len(c.rest())
 	}
-	if e, ok := o.Log.Wait(10*time.Second, func(fakes.Event) bool { return true }); !ok || e.Bytes > 1000 {
-		t.Errorf("the origin got %d bytes", e.Bytes)
+	if got := send(600); got != 600 {
+		t.Fatalf("600 bytes of 1000: %d came back", got)
 	}
-	// Exactly the budget is not too much.
-	c = l.connect(service(o.Addr))
-	c.send(strings.Repeat("x", 1000))
-	c.CloseWrite()
-	if e, ok := o.Log.Wait(10*time.Second, func(e fakes.Event) bool { return e.Bytes == 1000 && e.Client != "" }); !ok {
-		t.Errorf("a full budget: %+v", e)
+	if got := send(400); got != 400 {
+		t.Fatalf("exactly the rest: %d came back", got)
 	}
+	send(1)
+	l.waitLog(func(m map[string]any) bool { return m["reason"] == "budget" && m["event"] == "close" && m["up"] == 0.0 })
+	l.gate.SetPolicy(l.policy(service(o.Addr) + "+tcp+upload=1000"))
+	send(1)
+	if e, ok := o.Log.Wait(time.Second, func(e fakes.Event) bool { return e.Bytes == 1 }); ok {
+		t.Errorf("after a reload there is more: %+v", e)
+	}
+}
+
+// A plain request is held to the budget as well, with a length and without.
+func TestUploadBudgetOfRequests(t *testing.T) {
+	web := site(t, nil)
+	l := startLab(t, service(web.Addr)+"+upload=1000", nil, nil)
+	for i, want := range []int{200, 403} {
+		req, _ := http.NewRequest(http.MethodPost, "http://"+service(web.Addr)+"/upload", io.NopCloser(strings.NewReader(strings.Repeat("x", 800))))
+		req.ContentLength = []int64{800, -1}[i]
+		resp, err := l.client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("upload %d: %s, want %d", i, resp.Status, want)
+		}
+	}
+	l.waitLog(func(m map[string]any) bool { return m["event"] == "deny" && m["reason"] == "budget" })
 }
 
 // tlsLab is a gate with a TLS origin, which has a certificate for any name.

@@ -19,6 +19,7 @@ type decision struct {
 	policy.Decision
 	target policy.Target
 	addrs  []netip.AddrPort
+	budget *budget // of the rule, nil is none
 }
 
 // key names what was decided. Two decisions with one key lead to the same
@@ -44,7 +45,7 @@ func (g *Gate) decide(ctx context.Context, method string, t policy.Target) (*dec
 	if ref != nil {
 		return nil, ref
 	}
-	dec := &decision{Decision: d, target: t}
+	dec := &decision{Decision: d, target: t, budget: g.budgets.of(d)}
 	if d.Reason == policy.HostService {
 		dec.addrs = []netip.AddrPort{netip.AddrPortFrom(addrs[0], t.Port)}
 		return dec, nil

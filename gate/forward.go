@@ -53,7 +53,7 @@ func (g *Gate) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx = context.WithValue(ctx, writerKey{}, rw)
 	r = r.WithContext(ctx)
 	r.URL, r.Host, r.RequestURI = u, h.target.HostField(80), ""
-	r.Body = &countedBody{ReadCloser: r.Body, n: &rw.up}
+	r.Body = &countedBody{ReadCloser: r.Body, w: rw}
 	g.engine.ServeHTTP(rw, r)
 }
 
@@ -144,7 +144,7 @@ func (g *Gate) handleResponse(resp *http.Response, ctx *goproxy.ProxyCtx) *http.
 	if w == nil || w.x.refusal != nil || w.x.decision == nil {
 		return resp
 	}
-	if resp == nil && ctx.Req.Context().Err() != nil && w.conn.badFrame() == nil {
+	if resp == nil && ctx.Req.Context().Err() != nil && w.conn.badFrame() == nil && w.cause.Load() == nil {
 		panic(http.ErrAbortHandler) // the client has gone: nobody is to be answered
 	}
 	if resp == nil {

@@ -50,14 +50,15 @@ type Gate struct {
 	key      []byte
 	command  string
 
-	policy atomic.Pointer[policy.Policy]
-	own    ownAddrs
-	diag   diag
-	names  nameCap
-	counts counts
-	flows  flows
-	lastID atomic.Uint64
-	slots  chan struct{} // one a connection
+	policy  atomic.Pointer[policy.Policy]
+	own     ownAddrs
+	diag    diag
+	names   nameCap
+	counts  counts
+	budgets budgets
+	flows   flows
+	lastID  atomic.Uint64
+	slots   chan struct{} // one a connection
 
 	engine    *goproxy.ProxyHttpServer
 	transport *http.Transport

@@ -148,6 +148,14 @@ func refuseAddrs(method string, t policy.Target, d policy.Decision, reason polic
 	return r
 }
 
+// overBudget is the answer to an upload that its rule has no room for.
+func overBudget(x *exchange) *refusal {
+	return &refusal{
+		reason: policy.Budget, status: http.StatusForbidden, what: x.method + " " + x.target.String(),
+		why: "the upload budget of the rule is used up", rule: x.decision.RuleText(),
+	}
+}
+
 // suggestRule is the rule that names a target, as short as it can be.
 func suggestRule(t policy.Target) string {
 	if t.Port == 80 || t.Port == 443 {

@@ -146,6 +146,9 @@ func (w *responseWriter) failure() *refusal {
 		r.what = x.method + " " + x.target.String()
 		return r
 	}
+	if c := w.cause.Load(); c != nil && *c == policy.Budget {
+		return overBudget(x)
+	}
 	if !w.allowed.Load() { // no connection was got
 		return dialFailure(x, w.err)
 	}
@@ -197,15 +200,28 @@ func (w *responseWriter) finish() {
 	w.x.gate.flows.remove(w)
 }
 
-// countedBody counts what is read of a request's body.
+// countedBody is a request's body, counted and held against the rule's budget.
 type countedBody struct {
 	io.ReadCloser
-	n *atomic.Int64
+	w *responseWriter
 }
 
 // Read implements io.Reader.
 func (b *countedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	b.n.Add(int64(n))
+	if n > 0 && !b.w.spend(n) {
+		return 0, errBudget
+	}
 	return n, err
+}
+
+// spend counts bytes that go up, if the rule lets them.
+func (w *responseWriter) spend(n int) bool {
+	if !w.x.decision.budget.spend(int64(n)) {
+		reason := policy.Budget
+		w.cause.CompareAndSwap(nil, &reason)
+		return false
+	}
+	w.up.Add(int64(n))
+	return true
 }

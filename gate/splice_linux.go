@@ -52,23 +52,26 @@ func (p pipe) close() {
 	unix.Close(p.w)
 }
 
-// moveOnce waits for bytes from src and moves at most limit of them to dst. At
-// the end of src it returns io.EOF.
-func moveOnce(dst, src stream, limit int64) (int64, error) {
+// moveOnce waits for bytes from src and moves them to dst, if the budget has room
+// for them. At the end of src it returns io.EOF.
+func moveOnce(dst, src stream, b *budget) (int64, error) {
 	from, ok1 := src.(*net.TCPConn)
 	to, ok2 := dst.(*net.TCPConn)
 	if !ok1 || !ok2 {
-		return moveBuffered(dst, src, limit)
+		return moveBuffered(dst, src, b)
 	}
-	p, n, err := fill(from, limit)
+	p, n, err := fill(from)
 	switch {
 	case errors.Is(err, errNoPipe):
-		return moveBuffered(dst, src, limit) // out of descriptors: the slow way works still
+		return moveBuffered(dst, src, b) // out of descriptors: the slow way works still
 	case err != nil:
 		return 0, err
 	case n == 0:
 		p.put()
 		return 0, io.EOF
+	case !b.spend(n):
+		p.close()
+		return 0, errBudget
 	}
 	moved, err := empty(to, p, n)
 	if err != nil {
@@ -83,7 +86,7 @@ func moveOnce(dst, src stream, limit int64) (int64, error) {
 var errNoPipe = errors.New("no pipe")
 
 // fill waits for bytes and takes them into a pipe. While it waits it holds none.
-func fill(from *net.TCPConn, limit int64) (p pipe, n int64, err error) {
+func fill(from *net.TCPConn) (p pipe, n int64, err error) {
 	raw, err := from.SyscallConn()
 	if err != nil {
 		return pipe{}, 0, err
@@ -94,7 +97,7 @@ func fill(from *net.TCPConn, limit int64) (p pipe, n int64, err error) {
 			serr = errors.Join(errNoPipe, serr)
 			return true
 		}
-		n, serr = spliceOnce(int(fd), p.w, min(limit, pipeSize))
+		n, serr = spliceOnce(int(fd), p.w, pipeSize)
 		if serr == nil {
 			return true
 		}
@@ -144,13 +147,16 @@ func spliceOnce(from, to int, limit int64) (int64, error) {
 }
 
 // moveBuffered moves bytes through memory.
-func moveBuffered(dst, src stream, limit int64) (int64, error) {
+func moveBuffered(dst, src stream, b *budget) (int64, error) {
 	buf := getBuffer()
 	defer putBuffer(buf)
-	n, err := src.Read((*buf)[:min(limit, int64(len(*buf)))])
+	n, err := src.Read(*buf)
 	if n == 0 {
 		return 0, err
 	}
-	m, werr := dst.Write((*buf)[:n])
-	return int64(m), werr
+	if !b.spend(int64(n)) {
+		return 0, errBudget
+	}
+	m, err := dst.Write((*buf)[:n])
+	return int64(m), err
 }

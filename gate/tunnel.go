@@ -72,7 +72,7 @@ func (c *clientEnd) WriteTo(io.Writer) (n int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return t.relay(t.server.stream, c.stream, &t.up, t.x.decision.Upload)
+	return t.relay(t.server.stream, c.stream, &t.up, t.x.decision.budget)
 }
 
 // WriteTo implements io.WriterTo: everything that comes down. A server that
@@ -84,7 +84,7 @@ func (s *serverEnd) WriteTo(io.Writer) (n int64, err error) {
 	if !t.passed.Load() {
 		return 0, net.ErrClosed
 	}
-	return t.relay(t.client.stream, s.stream, &t.down, 0)
+	return t.relay(t.client.stream, s.stream, &t.down, nil)
 }
 
 // contain turns a panic into the end of this tunnel alone.
@@ -98,7 +98,7 @@ func (t *tunnel) contain(err *error) {
 	}
 }
 
-// errBudget ends a tunnel that has used up what its rule lets go up.
+// errBudget ends what would send more than its rule lets go up.
 var errBudget = refusalError{policy.Budget}
 
 // refusalError is a tunnel's end by the gate itself.
@@ -110,28 +110,20 @@ func (e refusalError) Error() string { return string(e.reason) }
 // halfOpen is how long a tunnel may be silent after one direction has ended.
 const halfOpen = 5 * time.Minute
 
-// relay moves bytes until the source ends. budget is how many, 0 is no limit.
-func (t *tunnel) relay(dst, src stream, count *atomic.Int64, budget int64) (total int64, err error) {
+// relay moves bytes until the source ends or the budget does.
+func (t *tunnel) relay(dst, src stream, count *atomic.Int64, b *budget) (total int64, err error) {
 	for {
-		limit := int64(pipeSize)
-		if budget > 0 {
-			if limit = min(limit, budget-count.Load()); limit <= 0 {
-				if err = overBudget(src); err != nil {
-					t.cutBy(err)
-				}
-				break
-			}
-		}
 		if t.half.Load() {
 			src.SetReadDeadline(time.Now().Add(halfOpen))
 		}
-		n, moveErr := moveOnce(dst, src, limit)
+		n, moveErr := moveOnce(dst, src, b)
 		count.Add(n)
 		total += n
 		if moveErr != nil {
 			if !errors.Is(moveErr, io.EOF) {
 				err = moveErr
 			}
+			t.cutBy(err)
 			break
 		}
 	}
@@ -139,18 +131,6 @@ func (t *tunnel) relay(dst, src stream, count *atomic.Int64, budget int64) (tota
 	t.half.Store(true)
 	dst.SetReadDeadline(time.Now().Add(halfOpen))
 	return total, err
-}
-
-// overBudget tells a client that would send more from one that has ended.
-func overBudget(src io.Reader) error {
-	switch n, err := src.Read(make([]byte, 1)); {
-	case n > 0:
-		return errBudget
-	case errors.Is(err, io.EOF):
-		return nil
-	default:
-		return err
-	}
 }
 
 // admit judges the client's first bytes and sends them up.
@@ -168,6 +148,9 @@ func (t *tunnel) admit() error {
 	}
 	t.g.logAllow(t.x, t.server.stream)
 	if len(first) > 0 {
+		if !t.x.decision.budget.spend(int64(len(first))) {
+			return errBudget
+		}
 		n, err := t.server.stream.Write(first)
 		t.up.Add(int64(n))
 		if err != nil {

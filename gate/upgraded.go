@@ -30,7 +30,7 @@ func newUpgraded(body io.ReadCloser, w *responseWriter) io.ReadCloser {
 
 // ReadFrom implements io.ReaderFrom: from the client to the origin.
 func (u *upgraded) ReadFrom(src io.Reader) (int64, error) {
-	n, err := copyCounted(u.ReadWriteCloser, src, func(n int) { u.w.up.Add(int64(n)) })
+	n, err := copyCounted(u.ReadWriteCloser, src, u.w.spend)
 	close(u.sent)
 	if c, ok := u.ReadWriteCloser.(interface{ CloseWrite() error }); ok && err == nil {
 		c.CloseWrite()
@@ -41,7 +41,7 @@ func (u *upgraded) ReadFrom(src io.Reader) (int64, error) {
 
 // WriteTo implements io.WriterTo: from the origin to the client.
 func (u *upgraded) WriteTo(dst io.Writer) (int64, error) {
-	n, err := copyCounted(dst, u.ReadWriteCloser, func(n int) { u.w.down.Add(int64(n)) })
+	n, err := copyCounted(dst, u.ReadWriteCloser, func(n int) bool { u.w.down.Add(int64(n)); return true })
 	close(u.got)
 	if c, ok := dst.(interface{ CloseWrite() error }); ok && err == nil {
 		c.CloseWrite()
@@ -63,13 +63,16 @@ func (u *upgraded) linger(other <-chan struct{}, err error) {
 	}
 }
 
-func copyCounted(dst io.Writer, src io.Reader, count func(int)) (total int64, _ error) {
+// copyCounted copies until the source ends or count says no.
+func copyCounted(dst io.Writer, src io.Reader, count func(int) bool) (total int64, _ error) {
 	buf := getBuffer()
 	defer putBuffer(buf)
 	for {
 		n, err := src.Read(*buf)
 		if n > 0 {
-			count(n)
+			if !count(n) {
+				return total, errBudget
+			}
 			m, werr := dst.Write((*buf)[:n])
 			total += int64(m)
 			if werr != nil {
