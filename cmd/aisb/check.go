@@ -27,7 +27,8 @@ func newCheckCmd(u *ui) *cobra.Command {
 		Short: "say whether a host is allowed, by which rule, and why",
 		Long: `check judges a host as the gate would. On the host it takes the rules from its
 flags, resolves the name and judges its addresses; in a sandbox it asks the
-sandbox's own gate. The status is 0 for allowed and 1 for refused.`,
+sandbox's own gate. The status is 0 for allowed and 1 for refused. 'aisb gate
+--help' says what a rule may be.`,
 		Example: `  aisb check --allow '*.example.com' www.example.com
   aisb check example.com:8443     in a sandbox`,
 		Args: cobra.ExactArgs(1),

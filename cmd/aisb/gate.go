@@ -34,16 +34,20 @@ type gateOptions struct {
 func newGateCmd(u *ui) *cobra.Command {
 	var o gateOptions
 	cmd := &cobra.Command{
-		Use:   "gate --listen ADDR",
+		Use:   "gate",
 		Short: "run only the proxy: connect where the rules allow, log each decision",
 		Long: `gate is a forward proxy for HTTP and CONNECT that resolves names itself and
 connects only where a rule allows. It logs one JSON object a line on stdout.
+
+A rule is HOST (ports 80 and 443), HOST:PORT, HOST:*, *.HOST (the names below
+HOST), IP, IP:PORT, CIDR:PORT or host.containers.internal:PORT (a service on this
+machine), with +private, +tcp or +upload=SIZE behind. A deny rule wins.
 
 SIGHUP reads the rules again; when they are invalid, the old ones stay. SIGTERM
 lets open tunnels end for a moment, a second one doesn't.`,
 		Example: `  aisb gate --listen 127.0.0.1:3128 --allow example.com --allow '*.example.com' | jq .
   aisb gate --listen 127.0.0.1:3128 --allow-file rules.txt --resolver 9.9.9.9
-  curl -x http://127.0.0.1:3128 https://example.com`,
+  curl -x http://127.0.0.1:3128 https://example.com     elsewhere, as the same user`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runGate(cmd.Context(), u, o) },
 	}
@@ -52,7 +56,7 @@ lets open tunnels end for a moment, a second one doesn't.`,
 	f.StringVar(&o.listen, "listen", "127.0.0.1:3128", "accept clients at `ADDR`, an IP and a port")
 	o.policyFlags(cmd)
 	f.StringArrayVar(&o.allowClients, "allow-client", nil, "serve clients of the network `CIDR`; needed where --listen is no loopback address")
-	f.DurationVar(&o.drain, "drain", 1500*time.Millisecond, "on SIGTERM let tunnels go on for `TIME`")
+	f.DurationVar(&o.drain, "drain", 1500*time.Millisecond, "on SIGTERM let tunnels go on for `TIME`, such as 30s")
 	return cmd
 }
 

@@ -135,7 +135,9 @@ func newTagCmd(u *ui) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tag",
 		Short: "print the tag of the image, built or not",
-		Args:  cobra.NoArgs,
+		Long: `tag prints the tag of the image that 'aisb run' would start with the same flags,
+built or not. It depends on the base image, which podman must have.`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := o.spec()
 			if err != nil {
@@ -215,7 +217,7 @@ the images that it removed.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&all, "all", false, "remove all images of aisb")
-	f.DurationVar(&unused, "unused", 30*24*time.Hour, "remove what was not used for `TIME`")
+	f.DurationVar(&unused, "unused", 30*24*time.Hour, "remove what was not used for `TIME`, such as 168h")
 	return cmd
 }
 

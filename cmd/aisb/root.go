@@ -34,7 +34,7 @@ container that can reach only the hosts you allow.
   aisb gate --listen 127.0.0.1:3128 --allow example.com    only the proxy
 
 It is a seatbelt, not a jail: it stops an agent that goes astray, not a kernel
-exploit. What it does not stop is listed in docs/threat-model.md.`,
+exploit. README.md lists what it does not stop.`,
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
