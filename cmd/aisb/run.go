@@ -112,6 +112,9 @@ func run(ctx context.Context, u *ui, o runOptions) error {
 	for _, n := range p.notes {
 		u.notef("%s", n)
 	}
+	if err := os.Setenv("PATH", hostPath(os.Getenv("PATH"), p.plan.Mounts)); err != nil {
+		return err
+	}
 	host, err := openHost()
 	if err != nil {
 		return err

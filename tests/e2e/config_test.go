@@ -86,3 +86,23 @@ func TestEnvironmentInside(t *testing.T) {
 	o.wantStatus(t, 2)
 	wantIn(t, "error", o.stderr, `"UNSET_NAME"`, "aisb: hint: ")
 }
+
+// TestPodmanOfTheProject: what an agent left where PATH leads is not run on the
+// host, neither as podman nor as one of its helpers.
+func TestPodmanOfTheProject(t *testing.T) {
+	dir := project(t)
+	if err := os.Mkdir(dir+"/bin", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"podman", "newuidmap", "newgidmap", "conmon", "crun", "pasta", "nsenter"} {
+		path := write(t, dir, "bin/"+name, "#!/bin/sh\necho \"$0\" >>"+dir+"/ran-on-the-host\nexit 1\n")
+		if err := os.Chmod(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env := []string{"PATH=" + dir + "/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	call{dir: dir, env: env}.aisb(t, allowed, "true").wantStatus(t, 0)
+	if ran, err := os.ReadFile(dir + "/ran-on-the-host"); err == nil {
+		t.Errorf("these ran on the host:\n%s", ran)
+	}
+}

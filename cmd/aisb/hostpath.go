@@ -1,0 +1,34 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/aisb-dev/aisb/sandbox/mounts"
+)
+
+// hostPath is PATH without what the sandbox can write to: virtual environments
+// and direnv put directories of the project there, and a podman or newuidmap
+// that an agent left in one would run on the host, outside of any sandbox.
+func hostPath(path string, writable []mounts.Mount) string {
+	var kept []string
+	for _, dir := range filepath.SplitList(path) {
+		real, err := filepath.EvalSymlinks(dir)
+		if err != nil || !filepath.IsAbs(dir) {
+			continue // nothing lies there, or it depends on the directory
+		}
+		if !inside(real, writable) && !inside(filepath.Clean(dir), writable) {
+			kept = append(kept, dir)
+		}
+	}
+	return strings.Join(kept, string(filepath.ListSeparator))
+}
+
+func inside(dir string, writable []mounts.Mount) bool {
+	for _, m := range writable {
+		if !m.ReadOnly && (dir == m.Source || strings.HasPrefix(dir, strings.TrimSuffix(m.Source, "/")+"/")) {
+			return true
+		}
+	}
+	return false
+}

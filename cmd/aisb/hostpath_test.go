@@ -1,0 +1,42 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/aisb-dev/aisb/sandbox/mounts"
+)
+
+func TestHostPath(t *testing.T) {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string) string { return filepath.Join(root, name) }
+	for _, dir := range []string{"p/bin", "p-other/bin", "ro/bin", "usr/bin"} {
+		if err := os.MkdirAll(at(dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, to := range map[string]string{"into": at("p/bin"), "p/out": at("usr/bin")} {
+		if err := os.Symlink(to, at(link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writable := []mounts.Mount{{Source: at("p")}, {Source: at("ro"), ReadOnly: true}}
+	for name, c := range map[string]struct{ path, want string }{
+		"in the project":        {at("p/bin") + ":" + at("usr/bin"), at("usr/bin")},
+		"the project":           {at("p") + ":" + at("usr/bin"), at("usr/bin")},
+		"by dots":               {at("usr/bin/../../p/bin"), ""},
+		"by a link to it":       {at("into"), ""},
+		"by a link in it":       {at("p/out"), ""},
+		"of a longer name":      {at("p-other/bin"), at("p-other/bin")},
+		"read-only":             {at("ro/bin"), at("ro/bin")},
+		"relative, empty, none": {"bin::.:" + at("missing") + ":" + at("usr/bin"), at("usr/bin")},
+	} {
+		if got := hostPath(c.path, writable); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
