@@ -51,7 +51,7 @@ func (g *Gate) reserved(req *http.Request, x *exchange) *http.Response {
 	host := x.target.Host
 	switch {
 	case strings.HasSuffix(host, proofSuffix):
-		// A refusal like any other, by this session's gate and no other.
+		// A refusal like any other, by this run's gate and no other.
 		resp := plainResponse(req, http.StatusForbidden, "refused, as it must be\n")
 		resp.Header.Set("X-Aisb-Reason", string(policy.ReservedName))
 		g.prove(resp, strings.TrimSuffix(host, proofSuffix))
