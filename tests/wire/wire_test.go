@@ -106,6 +106,7 @@ func startGate(t *testing.T, v *Vector, resolver string) *gate {
 	if err := g.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { g.cmd.Process.Kill() }) // of a vector that failed half-way
 	r := bufio.NewReader(out)
 	line, err := r.ReadString('\n')
 	var ready struct{ Event, Addr string }
