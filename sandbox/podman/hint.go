@@ -16,8 +16,8 @@ var hints = []struct{ part, hint string }{
 	{"no space left on device", "free some disk space: podman system prune, aisb image prune"},
 	{"cannot clone: Operation not permitted", "user namespaces are closed to you: see sysctl kernel.apparmor_restrict_unprivileged_userns and user.max_user_namespaces"},
 	{"is not allowed when the container is in a cgroup", "this host can't enforce the limit"},
-	{"opening file `memory.max` for writing", "this host delegates no memory controller to you: run with --memory=0"},
-	{"opening file `pids.max` for writing", "this host delegates no pids controller to you: run with --pids-limit=0"},
+	{"memory.max", "this host delegates no memory controller to you: run with --memory=0"},
+	{"pids.max", "this host delegates no pids controller to you: run with --pids-limit=0"},
 	{"name is already in use", "a sandbox of that name runs: choose another --name"},
 }
 
