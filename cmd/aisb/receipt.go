@@ -3,11 +3,13 @@ package main
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/aisb-dev/aisb/gate"
+	"github.com/aisb-dev/aisb/gate/policy"
 	"github.com/aisb-dev/aisb/sandbox"
 )
 
@@ -16,6 +18,9 @@ const (
 	receiptHosts    = 5
 	receiptRefusals = 5
 )
+
+// notReached are the reasons that are no refusal: the host was allowed.
+var notReached = []policy.Reason{policy.NXDomain, policy.DNSFailure, policy.DialFailure, policy.UpstreamFailure}
 
 // receipt says in a line or a few what a run did and where to look.
 func receipt(u *ui, spec sandbox.Spec, r sandbox.Result, ran time.Duration) {
@@ -97,9 +102,13 @@ func refusalLines(r gate.Report) []string {
 		if f.Host != "" {
 			what = hostPort(f.Host, f.Port)
 		}
-		line := fmt.Sprintf("refused %s (%s)", what, f.Reason)
+		verb := "refused"
+		if slices.Contains(notReached, f.Reason) {
+			verb = "could not reach"
+		}
+		line := fmt.Sprintf("%s %s (%s)", verb, what, f.Reason)
 		if f.Count > 1 {
-			line = fmt.Sprintf("refused %s %d times (%s)", what, f.Count, f.Reason)
+			line = fmt.Sprintf("%s %s %d times (%s)", verb, what, f.Count, f.Reason)
 		}
 		if f.Allow != "" {
 			line += "; to allow it: --allow " + f.Allow

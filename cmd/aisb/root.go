@@ -36,6 +36,7 @@ container that can reach only the hosts you allow.
 It is a seatbelt, not a jail: it stops an agent that goes astray, not a kernel
 exploit. README.md lists what it does not stop.`,
 		Args:          cobra.NoArgs,
+		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -67,7 +67,7 @@ podman's failure, 126 and 127 a command that can't be run or found.`,
 	f := cmd.Flags()
 	f.SetInterspersed(false) // the command's flags are its own
 	f.SortFlags = false
-	f.StringSliceVar(&o.allow, "allow", nil, "allow `RULE`: HOST, HOST:PORT, *.HOST, IP (repeatable, comma list)")
+	f.StringSliceVar(&o.allow, "allow", nil, "allow `RULE`: HOST, HOST:PORT, *.HOST, IP, CIDR:PORT, host.containers.internal:PORT (repeatable, comma list)")
 	f.StringArrayVar(&o.allowFile, "allow-file", nil, "allow the rules in `FILE`, one a line")
 	f.StringSliceVar(&o.deny, "deny", nil, "deny `RULE`, whatever allows it")
 	f.BoolVar(&o.allowAll, "allow-all-names", false, "let the rule * allow any public name")
@@ -84,7 +84,7 @@ podman's failure, 126 and 127 a command that can't be run or found.`,
 	o.imageOptions.flags(f)
 	f.StringVar(&o.image, "image", "", "run the image `REF`, which must exist, instead of aisb's own")
 	f.StringVar(&o.pids, "pids-limit", "4096", "at most `N` processes; 0 is no limit")
-	f.StringVar(&o.memory, "memory", "", "at most `SIZE` of memory (8g)")
+	f.StringVar(&o.memory, "memory", "", "at most `SIZE` of memory, like 8g (no limit by default)")
 	f.StringVar(&o.cpus, "cpus", "", "at most `N` processors")
 	f.StringVar(&o.tmpfsSize, "tmpfs-size", "1g", "`SIZE` of /tmp")
 	f.StringVar(&o.shm, "shm-size", "256m", "`SIZE` of /dev/shm")

@@ -90,10 +90,14 @@ func (o runOptions) network(p *prepared) error {
 		return ruleError(err)
 	}
 	if parsed.Len() == 0 {
+		misplaced := ""
+		if slices.ContainsFunc(o.argv, func(a string) bool { return strings.HasPrefix(a, "--allow") }) {
+			misplaced = "--allow stands after the command and so belongs to it: put it before\n"
+		}
 		return &exitError{
 			code: exitUsage,
 			err:  errors.New("the allowlist is empty: the sandbox could reach nothing"),
-			hint: "allow what it needs: --allow HOST, or --allow-file FILE\n" +
+			hint: misplaced + "allow what it needs: --allow HOST, or --allow-file FILE\n" +
 				"or run it without any network: --net none\n" +
 				"or without a fence, if you must: --net full",
 		}
@@ -241,7 +245,7 @@ func ruleLines(rules []string, flag string, files []string) ([]policy.Line, erro
 	for _, name := range files {
 		more, err := policy.ReadFile(name)
 		if err != nil {
-			return nil, &exitError{code: exitUsage, err: fmt.Errorf("read rules: %w", err),
+			return nil, &exitError{code: exitUsage, err: err,
 				hint: "name a file that you can read, with one rule a line"}
 		}
 		lines = append(lines, more...)
@@ -249,15 +253,19 @@ func ruleLines(rules []string, flag string, files []string) ([]policy.Line, erro
 	return lines, nil
 }
 
-// ruleError shows what is wrong with the first rule, and how many more are.
+// ruleError shows every rule that is wrong, and what each may have meant.
 func ruleError(err error) error {
-	var first *policy.RuleError
-	if !errors.As(err, &first) {
-		return &exitError{code: exitUsage, err: err}
+	all := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // errors.Join has no other way in
+		all = joined.Unwrap()
 	}
-	hint := first.Suggestion
-	if hint == "" {
-		hint = "leave the rule out; 'aisb run --help' says what a rule may be"
+	var texts, hints []string
+	for _, one := range all {
+		texts = append(texts, one.Error())
+		var rule *policy.RuleError
+		if errors.As(one, &rule) && rule.Suggestion != "" && !slices.Contains(hints, rule.Suggestion) {
+			hints = append(hints, rule.Suggestion)
+		}
 	}
-	return &exitError{code: exitUsage, err: err, hint: hint}
+	return &exitError{code: exitUsage, err: errors.New(strings.Join(texts, "; ")), hint: strings.Join(hints, "\n")}
 }
