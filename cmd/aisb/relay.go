@@ -19,7 +19,7 @@ import (
 )
 
 // stopGrace is how long a command may take to end after SIGTERM or SIGHUP.
-const stopGrace = 1500 * time.Millisecond
+const stopGrace = time.Second
 
 // drainGrace is how long the last output of a killed command may take to reach
 // a user who perhaps doesn't read any more.
