@@ -267,5 +267,8 @@ func ruleError(err error) error {
 			hints = append(hints, rule.Suggestion)
 		}
 	}
+	if hints == nil {
+		hints = []string{"leave the rule out; 'aisb run --help' says what a rule may be"}
+	}
 	return &exitError{code: exitUsage, err: errors.New(strings.Join(texts, "; ")), hint: strings.Join(hints, "\n")}
 }
