@@ -54,9 +54,6 @@ func startRelay(s *sandbox.Session, u *ui) (*relay, error) {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	signal.Notify(r.signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
 		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH)
-	// Otherwise a write to a stdout whose reader is gone would end aisb, and so
-	// the sandbox (package os/signal, SIGPIPE). It is the command's to notice.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	if pty := s.Stdio().PTY; pty != nil {
 		state, err := term.MakeRaw(int(r.stdin.Fd()))
 		if err != nil {
