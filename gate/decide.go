@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"github.com/aisb-dev/aisb/gate/policy"
 	"github.com/aisb-dev/aisb/gate/resolve"
@@ -68,22 +69,40 @@ func (g *Gate) addresses(ctx context.Context, method string, t policy.Target, d 
 	case t.IsAddr():
 		return []netip.Addr{t.Addr}, nil
 	}
+	known := g.resolver.Cached(t.Host)
 	if d.Rule.Wildcard || d.Rule.All {
-		if !g.resolver.Cached(t.Host) && !g.names.take(d.Rule.Text, t.Host) {
+		if !known && !g.names.take(d.Rule.Text, t.Host) {
 			r := refuse(method, t, d)
 			r.reason, r.status = policy.Limit, http.StatusForbidden
 			r.why = "too many new names below one wildcard in a minute"
 			return nil, r
 		}
 	}
-	addrs, err := g.resolver.Lookup(ctx, t.Host)
-	switch {
-	case errors.Is(err, resolve.ErrNoName):
-		return nil, failure(method, t, d, policy.NXDomain, http.StatusBadGateway)
-	case err != nil:
-		return nil, failure(method, t, d, policy.DNSFailure, http.StatusBadGateway)
+	addrs, reason := g.lookup(ctx, t.Host, known)
+	if reason != "" {
+		return nil, failure(method, t, d, reason, http.StatusBadGateway)
 	}
 	return addrs, nil
+}
+
+// lookup returns a name's addresses, or why there are none. known says that it
+// was in the cache, for the metrics.
+func (g *Gate) lookup(ctx context.Context, name string, known bool) ([]netip.Addr, policy.Reason) {
+	begin := time.Now()
+	addrs, err := g.resolver.Lookup(ctx, name)
+	var reason policy.Reason
+	switch {
+	case errors.Is(err, resolve.ErrNoName):
+		reason = policy.NXDomain
+	case err != nil:
+		reason = policy.DNSFailure
+	}
+	if known {
+		g.metrics.Known()
+	} else {
+		g.metrics.LookedUp(time.Since(begin), reason)
+	}
+	return addrs, reason
 }
 
 // judge returns the decision's own reason if each address may be dialled, and

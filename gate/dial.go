@@ -17,12 +17,14 @@ const (
 
 // dial connects to one of a decision's addresses. It is the only place from
 // which the gate connects to anything that a client asked for.
-func (g *Gate) dial(ctx context.Context, d *decision) (*net.TCPConn, error) {
+func (g *Gate) dial(ctx context.Context, d *decision) (conn *net.TCPConn, err error) {
 	if d == nil || !d.Allow || len(d.addrs) == 0 {
 		return nil, errUndecided
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
+	begin := time.Now()
+	defer func() { g.metrics.Dialled(time.Since(begin), err == nil) }()
 	addrs := order(d.addrs)
 	if len(addrs) == 1 {
 		return dialOne(ctx, addrs[0])

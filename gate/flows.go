@@ -79,3 +79,15 @@ func (s *flows) cutWhere(reason policy.Reason, match func(flow) bool) {
 func (s *flows) cutAll(reason policy.Reason) {
 	s.cutWhere(reason, func(flow) bool { return true })
 }
+
+// tunnels is the number of those that are tunnels.
+func (s *flows) tunnels() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for f := range s.set {
+		if _, ok := f.(*tunnel); ok {
+			n++
+		}
+	}
+	return n
+}

@@ -34,8 +34,13 @@ func (g *Gate) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x := g.newExchange(h, addrOf(conn))
 	rw := &responseWriter{ResponseWriter: w, x: x, conn: conn}
+	rw.up.all, rw.down.all = &g.moved.up, &g.moved.down
 	if h.bad != nil {
 		rw.refuse(malformed(h.bad))
+		return
+	}
+	if r := g.unauthorized(h); r != nil {
+		rw.refuse(r)
 		return
 	}
 	g.flows.add(rw)

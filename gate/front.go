@@ -60,6 +60,7 @@ func (g *Gate) front(conn net.Conn) {
 		// Everyone waiting would be worse off with one more; say so quickly.
 		r := &refusal{reason: policy.Limit, status: http.StatusServiceUnavailable, why: "too many connections"}
 		g.counts.limited.Add(1)
+		g.metrics.Decision(string(EventError), policy.Limit) // a flood of lines would help nobody
 		c.SetWriteDeadline(time.Now().Add(time.Second))
 		r.write(c, "", g.command)
 		c.Close()
@@ -136,6 +137,10 @@ func (g *Gate) serveFirst(c stream, leave func()) (kept bool) {
 		return false
 	}
 	x := g.newExchange(h, from)
+	if r := g.unauthorized(h); r != nil {
+		g.answerFor(x, c, r)
+		return false
+	}
 	x.head = nil
 	x.client = &clientEnd{stream: c, pending: append([]byte(nil), b[end:]...), done: leave}
 	g.connect(x, &connectWriter{x: x})
@@ -191,7 +196,12 @@ func (g *Gate) connect(x *exchange, w http.ResponseWriter) {
 
 // answer refuses a connection whose request has no exchange.
 func (g *Gate) answer(c stream, from netip.AddrPort, r *refusal) {
-	g.logRefusal(&exchange{gate: g, id: g.lastID.Add(1), from: from, begin: time.Now()}, r)
+	g.answerFor(&exchange{gate: g, id: g.lastID.Add(1), from: from, begin: time.Now()}, c, r)
+}
+
+// answerFor refuses a request on a connection that nothing else is written to.
+func (g *Gate) answerFor(x *exchange, c stream, r *refusal) {
+	g.logRefusal(x, r)
 	c.SetWriteDeadline(time.Now().Add(lingerTime))
 	r.write(c, "", g.command)
 	lingerClose(c)
@@ -200,7 +210,7 @@ func (g *Gate) answer(c stream, from netip.AddrPort, r *refusal) {
 // foreign refuses a client that may not use this gate. It is not told why.
 func (g *Gate) foreign(c stream, from netip.AddrPort, reason policy.Reason) {
 	g.counts.foreign.Add(1)
-	g.log.Write(Record{Event: EventForeign, ID: g.lastID.Add(1), Reason: reason, Client: from})
+	g.write(Record{Event: EventForeign, ID: g.lastID.Add(1), Reason: reason, Client: from})
 	r := &refusal{reason: reason, status: http.StatusForbidden, why: "this gate serves other clients"}
 	c.SetWriteDeadline(time.Now().Add(lingerTime))
 	r.write(c, "", g.command)
@@ -211,7 +221,7 @@ func (g *Gate) foreign(c stream, from netip.AddrPort, reason policy.Reason) {
 // descriptors as a rule. It may come again.
 func (g *Gate) unknown(c stream, from netip.AddrPort) {
 	g.counts.limited.Add(1)
-	g.log.Write(Record{Event: EventError, ID: g.lastID.Add(1), Reason: policy.Limit, Client: from})
+	g.write(Record{Event: EventError, ID: g.lastID.Add(1), Reason: policy.Limit, Client: from})
 	r := &refusal{reason: policy.Limit, status: http.StatusServiceUnavailable, why: "the gate is out of resources"}
 	c.SetWriteDeadline(time.Now().Add(lingerTime))
 	r.write(c, "", g.command)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/elazarl/goproxy"
 
+	"github.com/aisb-dev/aisb/gate/metrics"
 	"github.com/aisb-dev/aisb/gate/policy"
 	"github.com/aisb-dev/aisb/gate/resolve"
 )
@@ -34,9 +35,12 @@ type Config struct {
 	Resolver *resolve.Resolver
 	Log      *Log
 	Clients  Clients
-	Key      []byte // proves to a client which gate it talks to; nil proves nothing
-	Command  string // what an --allow is added to, in answers: "aisb run"
-	MaxConns int    // connections at once, 0 is DefaultMaxConns
+	Tokens   *Tokens // that clients must have one of; nil asks for none
+	Key      []byte  // proves to a client which gate it talks to; nil proves nothing
+	Command  string  // what an --allow is added to, in answers: "aisb run"
+	MaxConns int     // connections at once, 0 is DefaultMaxConns
+
+	Metrics *metrics.Metrics // nil counts nothing
 }
 
 // DefaultMaxConns leaves room for some ten thousand tunnels that are silent.
@@ -51,10 +55,13 @@ type Gate struct {
 	command  string
 
 	policy  atomic.Pointer[policy.Policy]
+	tokens  atomic.Pointer[Tokens] // nil asks for none
 	own     ownAddrs
 	diag    diag
 	names   nameCap
 	counts  counts
+	metrics *metrics.Metrics
+	moved   struct{ up, down atomic.Int64 } // bytes of all flows, ended or not
 	budgets budgets
 	flows   flows
 	lastID  atomic.Uint64
@@ -84,7 +91,7 @@ func New(c Config) (*Gate, error) {
 		c.Command = "aisb gate"
 	}
 	g := &Gate{
-		resolver: c.Resolver, log: c.Log, clients: c.Clients, key: c.Key, command: c.Command,
+		resolver: c.Resolver, log: c.Log, clients: c.Clients, key: c.Key, command: c.Command, metrics: c.Metrics,
 		names:    nameCap{limit: newNames},
 		slots:    make(chan struct{}, c.MaxConns),
 		handover: make(chan net.Conn),
@@ -92,9 +99,11 @@ func New(c Config) (*Gate, error) {
 		waiting:  make(map[net.Conn]bool),
 	}
 	g.policy.Store(c.Policy)
+	g.tokens.Store(c.Tokens)
 	if c.Policy == nil {
 		g.policy.Store(&policy.Policy{})
 	}
+	g.watch()
 	g.transport = newTransport(g)
 	g.engine = newEngine(g)
 	g.server = &http.Server{

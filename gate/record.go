@@ -35,7 +35,7 @@ func (x *exchange) greeting() hello {
 func (g *Gate) logAllow(x *exchange, conn net.Conn) {
 	r := x.record(EventAllow, x.decision.Reason)
 	r.Addr = addrOf(conn)
-	g.log.Write(r)
+	g.write(r)
 	g.counts.reached(x.target, x.decision.Reason)
 }
 
@@ -45,11 +45,16 @@ func (g *Gate) logRefusal(x *exchange, r *refusal) {
 	switch r.reason {
 	case policy.NXDomain, policy.DNSFailure, policy.DialFailure, policy.UpstreamFailure:
 		event = EventError
+	case policy.ClientNotAllowed:
+		event = EventForeign
+		g.counts.foreign.Add(1)
 	}
 	rec := x.record(event, r.reason)
 	rec.Rule = r.rule
-	g.log.Write(rec)
-	g.counts.refused(x.target, r.reason, r.allow)
+	g.write(rec)
+	if event != EventForeign {
+		g.counts.refused(x.target, r.reason, r.allow)
+	}
 }
 
 // logClose writes the end of a tunnel. One that the gate cut before a byte
@@ -63,7 +68,7 @@ func (g *Gate) logClose(t *tunnel) {
 		if cause == "" {
 			cause = policy.NotTLS
 		}
-		g.log.Write(t.x.record(EventDeny, cause))
+		g.write(t.x.record(EventDeny, cause))
 		g.counts.refused(t.x.target, cause, allowAfter(t.x.target, cause))
 		return
 	}
@@ -83,13 +88,13 @@ func allowAfter(t policy.Target, cause policy.Reason) string {
 func (g *Gate) logDone(x *exchange, up, down int64, cause policy.Reason) {
 	r := x.record(EventClose, cause)
 	r.Traffic = &Traffic{Up: up, Down: down, Duration: time.Since(x.begin)}
-	g.log.Write(r)
+	g.write(r)
 	g.counts.moved(x.target, up, down)
 }
 
 // logPanic writes that a fault of the gate's own ended a connection.
 func (g *Gate) logPanic(client netip.AddrPort) {
-	g.log.Write(Record{Event: EventError, Reason: policy.UpstreamFailure, Client: client})
+	g.write(Record{Event: EventError, Reason: policy.UpstreamFailure, Client: client})
 }
 
 // Listening writes the ready line.

@@ -64,12 +64,16 @@ func (r *refusal) body(command string) string {
 
 // header is the answer's header.
 func (r *refusal) header(length int) http.Header {
-	return http.Header{
+	h := http.Header{
 		"Content-Type":   {"text/plain; charset=utf-8"},
 		"Content-Length": {strconv.Itoa(length)},
 		"Connection":     {"close"},
 		"X-Aisb-Reason":  {string(r.reason)},
 	}
+	if r.status == http.StatusProxyAuthRequired {
+		h.Set("Proxy-Authenticate", `Basic realm="aisb", charset="UTF-8"`) // RFC 9110, section 15.5.8
+	}
+	return h
 }
 
 // response is the answer for goproxy to write.

@@ -22,8 +22,8 @@ type responseWriter struct {
 	conn *checkedConn
 
 	err     error // of the round trip
-	up      atomic.Int64
-	down    atomic.Int64
+	up      meter
+	down    meter
 	refused bool
 	taken   net.Conn // the raw connection after Hijack
 	allowed atomic.Bool

@@ -26,8 +26,8 @@ type tunnel struct {
 	passed atomic.Bool   // that they may go up
 	denied atomic.Bool   // that they may not; whichever of the two is first, stays
 	once   sync.Once
-	up     atomic.Int64
-	down   atomic.Int64
+	up     meter
+	down   meter
 	half   atomic.Bool  // one direction has ended
 	open   atomic.Int32 // ends that are not closed
 	cause  atomic.Pointer[policy.Reason]
@@ -56,6 +56,7 @@ func newTunnel(x *exchange, conn stream) *tunnel {
 	t.judged = sync.OnceFunc(func() { close(t.wait) })
 	t.server = &serverEnd{stream: conn, tunnel: t}
 	t.client.tunnel = t
+	t.up.all, t.down.all = &x.gate.moved.up, &x.gate.moved.down
 	t.open.Store(2)
 	x.gate.flows.add(t)
 	return t
@@ -111,7 +112,7 @@ func (e refusalError) Error() string { return string(e.reason) }
 const halfOpen = 5 * time.Minute
 
 // relay moves bytes until the source ends or the budget does.
-func (t *tunnel) relay(dst, src stream, count *atomic.Int64, b *budget) (total int64, err error) {
+func (t *tunnel) relay(dst, src stream, count *meter, b *budget) (total int64, err error) {
 	for {
 		if t.half.Load() {
 			src.SetReadDeadline(time.Now().Add(halfOpen))

@@ -213,6 +213,9 @@ func TestStopInTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	syscall.Kill(p.PID(), syscall.SIGSTOP)
+	for !stopped(t, p.PID()) { // the signal takes its time
+		time.Sleep(time.Millisecond)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if _, err := p.Stop(ctx); err == nil {
@@ -248,14 +251,20 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
+// stopped reports whether all threads have stopped: each does so for itself.
 func stopped(t *testing.T, pid int) bool {
 	t.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		t.Fatal(err)
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil || len(threads) == 0 {
+		t.Fatalf("no threads of %d: %v", pid, err)
 	}
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	return strings.HasPrefix(rest, "T")
+	for _, name := range threads {
+		stat, err := os.ReadFile(name)
+		if _, rest, _ := strings.Cut(string(stat), ") "); err != nil || !strings.HasPrefix(rest, "T") {
+			return false
+		}
+	}
+	return true
 }
 
 // When the parent is killed, the gate ends at once and removes the run's

@@ -82,6 +82,13 @@ func (r *Resolver) Cached(name string) bool {
 	return found
 }
 
+// Len is the number of names in the cache.
+func (r *Resolver) Len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.cache)
+}
+
 // Lookup returns the addresses of a name, IPv6 and IPv4. The name is taken as
 // it is, fully qualified. Callers must not change the result. The error is
 // ErrNoName, ErrFailed (perhaps wrapped), or the context's.
