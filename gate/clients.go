@@ -3,6 +3,7 @@ package gate
 import (
 	"net"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 
 	"github.com/aisb-dev/aisb/gate/policy"
@@ -17,6 +18,9 @@ type Clients struct {
 	// UID is whose processes may connect over loopback. Others share the
 	// machine, but not the policy.
 	UID int
+
+	// Users are others whose processes may.
+	Users []int
 
 	// Pasta is the process id that alone may connect over loopback; while it is
 	// 0, nobody may. nil leaves it at the uid. Several sandboxes' pastas run as
@@ -50,7 +54,7 @@ func (g *Gate) checkOwner(from, to netip.AddrPort) (policy.Reason, error) {
 	if err != nil {
 		return policy.ForeignClient, err
 	}
-	if owner.uid != g.clients.UID {
+	if owner.uid != g.clients.UID && !slices.Contains(g.clients.Users, owner.uid) {
 		return policy.ForeignClient, nil
 	}
 	if g.clients.Pasta == nil {

@@ -61,8 +61,8 @@ func (s *flows) wait(ctx context.Context) {
 	}
 }
 
-// cutWhere cuts those that match.
-func (s *flows) cutWhere(reason policy.Reason, match func(flow) bool) {
+// cutWhere cuts those that match and returns how many they were.
+func (s *flows) cutWhere(reason policy.Reason, match func(flow) bool) int {
 	s.mu.Lock()
 	var cut []flow
 	for f := range s.set {
@@ -74,6 +74,7 @@ func (s *flows) cutWhere(reason policy.Reason, match func(flow) bool) {
 	for _, f := range cut {
 		f.cut(reason)
 	}
+	return len(cut)
 }
 
 func (s *flows) cutAll(reason policy.Reason) {

@@ -190,11 +190,11 @@ func (g *Gate) Drain(ctx context.Context) {
 }
 
 // SetPolicy replaces the policy. What is under way and would be refused now is
-// cut.
-func (g *Gate) SetPolicy(p *policy.Policy) {
+// cut; it returns how much that was.
+func (g *Gate) SetPolicy(p *policy.Policy) (cut int) {
 	g.policy.Store(p)
 	g.transport.CloseIdleConnections()
-	g.flows.cutWhere(policy.PolicyChanged, func(f flow) bool {
+	return g.flows.cutWhere(policy.PolicyChanged, func(f flow) bool {
 		target, addr := f.goes()
 		if isReserved(target.Host) {
 			return false

@@ -20,7 +20,7 @@ import (
 )
 
 func newCheckCmd(u *ui) *cobra.Command {
-	var o gateOptions
+	var o policyOptions
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "check HOST[:PORT]",
@@ -38,19 +38,15 @@ sandbox's own gate. The status is 0 for allowed and 1 for refused. 'aisb gate
 				return &exitError{code: exitUsage, err: fmt.Errorf("%q: %w", args[0], err), hint: "expected HOST or HOST:PORT"}
 			}
 			inside := os.Getenv("AISB_GATE")
-			if inside != "" && !o.hasRules() {
+			if inside != "" && !o.given() {
 				return checkInside(cmd.Context(), u, inside, target, asJSON)
 			}
 			return o.checkHere(cmd.Context(), u, target, asJSON)
 		},
 	}
-	o.policyFlags(cmd)
+	o.flags(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
-}
-
-func (o *gateOptions) hasRules() bool {
-	return len(o.allow)+len(o.allowFile)+len(o.deny)+len(o.denyFile) > 0
 }
 
 // checked is what check prints with --json.
@@ -67,7 +63,7 @@ type checked struct {
 }
 
 // checkHere judges a target by the rules of the flags.
-func (o *gateOptions) checkHere(ctx context.Context, u *ui, t policy.Target, asJSON bool) error {
+func (o *policyOptions) checkHere(ctx context.Context, u *ui, t policy.Target, asJSON bool) error {
 	servers, err := o.servers()
 	if err != nil {
 		return err

@@ -87,14 +87,17 @@ func TestReload(t *testing.T) {
 	write("https://nonsense/\n")
 	s.signal(syscall.SIGHUP)
 	s.wait("error", "bad-request")
-	s.waitErr("the old ones stay: " + regexp.QuoteMeta(rules) + ":1")
+	s.waitErr("the old rules stay: " + regexp.QuoteMeta(rules) + ":1")
 	io.WriteString(c, "x\n")
 	if line, err := r.ReadString('\n'); err != nil {
 		t.Fatalf("after a bad reload: %q, %v", line, err)
 	}
 	write(two + "+tcp\n")
 	s.signal(syscall.SIGHUP)
-	s.wait("reload", "policy-changed")
+	if m := s.wait("reload", "policy-changed"); m["rule"] != "+"+two+"+tcp, -"+one+"+tcp" && m["rule"] != "-"+one+"+tcp, +"+two+"+tcp" {
+		t.Errorf("the log says of the change: %v", m)
+	}
+	s.waitErr("aisb: reloaded: .*; cut 1 tunnels and requests that are no longer allowed")
 	if _, err := r.ReadString('\n'); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the tunnel to a removed host: %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -49,8 +50,13 @@ func (l *lockedBuffer) String() string {
 func startStandalone(t *testing.T, args ...string) *standalone {
 	t.Helper()
 	build(t)
-	s := &standalone{t: t, cmd: exec.Command(*binary, append([]string{"gate", "--listen", "127.0.0.1:0"}, args...)...),
-		grew: make(chan struct{}), done: make(chan error, 1)}
+	return startCommand(t, exec.Command(*binary, append([]string{"gate", "--listen", "127.0.0.1:0"}, args...)...))
+}
+
+// startCommand starts a command that becomes a gate, and waits until it is ready.
+func startCommand(t *testing.T, cmd *exec.Cmd) *standalone {
+	t.Helper()
+	s := &standalone{t: t, cmd: cmd, grew: make(chan struct{}), done: make(chan error, 1)}
 	s.cmd.Stderr = &s.errs
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
@@ -130,13 +136,19 @@ func (s *standalone) end() (time.Duration, error) {
 // connect opens a tunnel and returns it with the status line.
 func (s *standalone) connect(target string) (net.Conn, *bufio.Reader, string) {
 	s.t.Helper()
+	return s.ask("CONNECT " + target + " HTTP/1.1\r\nHost: x\r\n\r\n")
+}
+
+// ask sends a request and returns the connection with the status line.
+func (s *standalone) ask(request string) (net.Conn, *bufio.Reader, string) {
+	s.t.Helper()
 	c, err := net.Dial("tcp", s.addr)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(limit))
-	fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: x\r\n\r\n", target)
+	io.WriteString(c, request)
 	r := bufio.NewReader(c)
 	status, err := r.ReadString('\n')
 	if err != nil {
@@ -162,3 +174,5 @@ func echo(t *testing.T) (*fakes.TCP, string) {
 	t.Cleanup(func() { o.Close() })
 	return o, fmt.Sprintf("host.containers.internal:%d", o.Addr.Port())
 }
+
+func matches(pattern, text string) bool { return regexp.MustCompile(pattern).MatchString(text) }

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/aisb-dev/aisb/gate/metrics"
+)
+
+// serveMetrics serves the metrics of --metrics until stop is called. Without the
+// flag there are none, and the gate counts nothing.
+func (o *gateOptions) serveMetrics(u *ui) (m *metrics.Metrics, stop func(), err error) {
+	if o.metrics == "" {
+		return nil, func() {}, nil
+	}
+	addr, err := parseListen("--metrics", o.metrics)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !addr.Addr().IsLoopback() && !o.metricsRemote {
+		return nil, nil, &exitError{code: exitUsage,
+			err:  fmt.Errorf("--metrics %q can be read from other machines", o.metrics),
+			hint: "add --metrics-allow-remote if that is meant"}
+	}
+	ln, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(addr))
+	if err != nil {
+		return nil, nil, listenError("--metrics", err)
+	}
+	m = metrics.New(version())
+	server := &http.Server{
+		Handler:           m.Handler(),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       5 * time.Second,
+		WriteTimeout:      10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          log.New(io.Discard, "", 0),
+	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); server.Serve(ln) }()
+	u.notef("metrics at http://%s/metrics", ln.Addr())
+	return m, func() { server.Close(); <-ended }, nil
+}

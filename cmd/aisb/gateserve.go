@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/aisb-dev/aisb/gate"
+	"github.com/aisb-dev/aisb/gate/metrics"
+	"github.com/aisb-dev/aisb/gate/policy"
+	"github.com/aisb-dev/aisb/gate/resolve"
+)
+
+// service is the gate while it runs.
+type service struct {
+	u       *ui
+	o       gateOptions
+	gate    *gate.Gate
+	log     *gate.Log
+	metrics *metrics.Metrics
+	notify  notifier
+	rules   *policy.Policy // in force
+}
+
+// runGate is the list of steps from flags to the end of the gate.
+func runGate(ctx context.Context, u *ui, o gateOptions) error {
+	notify := newNotifier()
+	servers, err := o.servers()
+	if err != nil {
+		return err
+	}
+	p, warnings, err := o.policy()
+	if err != nil {
+		return err
+	}
+	tokens, err := o.tokens()
+	if err != nil {
+		return err
+	}
+	list, err := o.listeners()
+	if err != nil {
+		return err
+	}
+	clients, err := o.clients(addrsOf(list))
+	if err != nil {
+		return err
+	}
+	m, stopMetrics, err := o.serveMetrics(u)
+	if err != nil {
+		return err
+	}
+	defer stopMetrics()
+	warnRules(u, p, warnings)
+	s := &service{u: u, o: o, log: gate.NewLog(u.Out, ""), metrics: m, notify: notify, rules: p}
+	s.gate, err = gate.New(gate.Config{
+		Policy: p, Resolver: resolve.New(resolve.Config{Servers: servers}), Log: s.log,
+		Clients: clients, Tokens: tokens, Command: "aisb gate", Metrics: m,
+	})
+	if err != nil {
+		return err
+	}
+	return s.serve(ctx, list)
+}
+
+// warnRules says what of the rules may not be meant.
+func warnRules(u *ui, p *policy.Policy, warnings []policy.Warning) {
+	for _, w := range warnings {
+		u.warnf("%s", w)
+	}
+	if p.Len() == 0 {
+		u.warnf("there is no rule: everything is refused")
+		u.hintf("allow a host: --allow example.com")
+	}
+}
+
+// serve serves until a signal ends it.
+func (s *service) serve(ctx context.Context, list []*net.TCPListener) error {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	served := make(chan error, len(list))
+	for _, ln := range list {
+		go func() { served <- s.gate.Serve(ln) }()
+	}
+	for _, addr := range addrsOf(list) {
+		s.log.Listening(addr)
+	}
+	s.tell(s.notify.ready(s.status()))
+	for {
+		select {
+		case err := <-served:
+			return err
+		case sig := <-signals:
+			if sig == syscall.SIGHUP {
+				s.reload()
+				continue
+			}
+			s.tell(s.notify.stopping())
+			s.drain(ctx, signals)
+			s.log.Write(gate.Record{Event: gate.EventExit, Reason: policy.Shutdown})
+			return nil
+		}
+	}
+}
+
+// tell says that somebody could not be told.
+func (s *service) tell(err error) {
+	if err != nil {
+		s.u.warnf("%v", err)
+	}
+}
+
+// status is a line for the service manager.
+func (s *service) status() string { return fmt.Sprintf("serving, %d allow rules", s.rules.Len()) }
+
+// drain lets tunnels end until the time is over or another signal to end comes.
+func (s *service) drain(ctx context.Context, signals <-chan os.Signal) {
+	ctx, cancel := context.WithTimeout(ctx, s.o.drain)
+	defer cancel()
+	go func() {
+		for {
+			select {
+			case sig := <-signals:
+				if sig != syscall.SIGHUP { // whoever rotates logs is in no hurry
+					cancel()
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	s.gate.Drain(ctx)
+}
+
+// reload takes what is in the files now, if all of it is valid, and says what
+// has changed.
+func (s *service) reload() {
+	s.tell(s.notify.reloading())
+	p, warnings, err := s.o.policy()
+	var tokens *gate.Tokens
+	if err == nil {
+		tokens, err = s.o.tokens()
+	}
+	s.metrics.Reloaded(err == nil)
+	if err != nil {
+		s.u.warnf("nothing is reloaded, the old rules stay: %v", err)
+		s.log.Write(gate.Record{Event: gate.EventError, Reason: policy.BadRequest})
+		s.tell(s.notify.ready(s.status() + "; the last reload failed"))
+		return
+	}
+	warnRules(s.u, p, warnings)
+	changes := policy.Changes(s.rules, p)
+	s.rules = p
+	s.gate.SetTokens(tokens)
+	cut := s.gate.SetPolicy(p)
+	s.log.Write(gate.Record{Event: gate.EventReload, Reason: policy.PolicyChanged, Rule: strings.Join(changes, ", ")})
+	s.sayChanges(changes, cut)
+	s.tell(s.notify.ready(s.status()))
+}
+
+// maxChanges are named on stderr.
+const maxChanges = 20
+
+func (s *service) sayChanges(changes []string, cut int) {
+	text := "no rule has changed"
+	if n := len(changes); n > 0 {
+		text = strings.Join(changes[:min(n, maxChanges)], ", ")
+		if n > maxChanges {
+			text += fmt.Sprintf(" and %d more", n-maxChanges)
+		}
+	}
+	if cut > 0 {
+		text += fmt.Sprintf("; cut %d tunnels and requests that are no longer allowed", cut)
+	}
+	s.u.notef("reloaded: %s", text)
+}
