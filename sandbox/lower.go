@@ -74,6 +74,7 @@ func (s Spec) handshake(c podman.Container, at endpoints) (handshake.Config, err
 		Argv:    s.Argv,
 		Dir:     s.Workdir,
 		UID:     agentUID, GID: agentGID,
+		UserMap: handshake.IDMap{Inside: agentUID}, GroupMap: handshake.IDMap{Inside: agentGID},
 		TTY: s.TTY, Rows: s.Rows, Cols: s.Cols,
 		AllowUserNS:      s.AllowUserNS,
 		AllowUnenforced:  s.AllowUnenforced,

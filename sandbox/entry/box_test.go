@@ -123,6 +123,7 @@ func (b *box) config(argv ...string) handshake.Config {
 	return handshake.Config{
 		Version: handshake.Version, Run: "aisb-test",
 		Argv: argv, Dir: "/project", UID: 1000, GID: 1000,
+		UserMap: handshake.IDMap{Inside: 1000, Outside: 101000}, GroupMap: handshake.IDMap{Inside: 1000, Outside: 101000},
 		Env:    [][]byte{[]byte("PATH=/bin"), []byte("ODD=a\nb=\"c\xff")},
 		Mounts: b.layout.mounts(b.t),
 		Fence: &handshake.Fence{

@@ -27,6 +27,8 @@ func checkConfig(c handshake.Config) error {
 		return fmt.Errorf("uid %d and gid %d are not root's, which was to be kept", c.UID, c.GID)
 	case !c.InsecureKeepRoot && (c.UID <= 0 || c.GID <= 0):
 		return fmt.Errorf("uid %d or gid %d is root's", c.UID, c.GID)
+	case !c.InsecureKeepRoot && (uint32(c.UID) != c.UserMap.Inside || uint32(c.GID) != c.GroupMap.Inside):
+		return fmt.Errorf("uid %d and gid %d are not those that are to be the user's", c.UID, c.GID)
 	}
 	for _, kv := range c.Env {
 		if name, _, ok := bytes.Cut(kv, []byte("=")); !ok || len(name) == 0 || bytes.IndexByte(kv, 0) >= 0 {

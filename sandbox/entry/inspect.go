@@ -18,12 +18,20 @@ func (e *entry) inspect() *failure {
 		return &failure{handshake.Fenced, handshake.ExitProof, fmt.Errorf("container is not what was asked for: %w", err),
 			"extra podman arguments, hooks of the container runtime or another program may have changed it"}
 	}
-	uidMap, err := os.ReadFile("/proc/self/uid_map")
-	if err != nil {
-		return refuse(err)
-	}
-	if err := checkUIDMap(string(uidMap), e.cfg.UID); err != nil {
-		return refuse(err)
+	for _, m := range []struct {
+		file, kind string
+		want       handshake.IDMap
+	}{
+		{"/proc/self/uid_map", "uid", e.cfg.UserMap},
+		{"/proc/self/gid_map", "gid", e.cfg.GroupMap},
+	} {
+		text, err := os.ReadFile(m.file)
+		if err == nil {
+			err = checkIDMap(m.kind, string(text), m.want)
+		}
+		if err != nil {
+			return refuse(err)
+		}
 	}
 	nnp, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
 	if err != nil || nnp != 1 {
@@ -67,24 +75,29 @@ func checkSource(m handshake.Mount) error {
 	return nil
 }
 
-// checkUIDMap refuses the map of the initial user namespace, in which root in
-// here would be the host's root, and one without the command's user.
-func checkUIDMap(text string, uid int) error {
-	found := false
+// checkIDMap refuses the map of the initial user namespace, in which root in
+// here would be the host's root, and one in which another id than expected is
+// the user's. A map is one to one (user_namespaces(7)), so no second id in here
+// can be the user's.
+func checkIDMap(kind, text string, want handshake.IDMap) error {
+	mapped, to := false, uint64(0)
 	for line := range strings.Lines(text) {
 		var inside, outside, count uint64
 		if _, err := fmt.Sscan(line, &inside, &outside, &count); err != nil {
-			return fmt.Errorf("malformed uid map %q", text)
+			return fmt.Errorf("malformed %s map %q", kind, text)
 		}
 		if count == 1<<32-1 {
 			return errors.New("it has no user namespace of its own")
 		}
-		if u := uint64(uid); inside <= u && u-inside < count {
-			found = true
+		if in := uint64(want.Inside); inside <= in && in-inside < count {
+			mapped, to = true, outside+in-inside
 		}
 	}
-	if !found {
-		return fmt.Errorf("uid %d is not mapped in it", uid)
+	switch {
+	case !mapped:
+		return fmt.Errorf("%s %d is not mapped in it", kind, want.Inside)
+	case to != uint64(want.Outside):
+		return fmt.Errorf("%s %d is not you: it is mapped to %d, not to %d", kind, want.Inside, to, want.Outside)
 	}
 	return nil
 }

@@ -76,16 +76,20 @@ func TestMountsOfPodman(t *testing.T) {
 	}
 }
 
-func TestUIDMaps(t *testing.T) {
+func TestIDMaps(t *testing.T) {
 	for text, want := range map[string]string{
 		"0 1 1000\n1000 0 1\n1001 1001 64536\n": "",
+		"999 4294967295 1\n1000 0 4000\n":       "",
 		"         0          0 4294967295\n":    "no user namespace",
-		"0 100000 1000\n":                       "uid 1000 is not mapped",
+		"0 100000 1000\n":                       "gid 1000 is not mapped",
 		"":                                      "is not mapped",
-		"0 x 1\n":                               "malformed",
+		"0 x 1\n":                               "malformed gid map",
 		"0 1 1000\n1000 0 1\n1001 1001 4294967295\n": "no user namespace",
+		"0 1000 1\n1 100000 65536\n":                 "gid 1000 is not you: it is mapped to 100999, not to 0",
+		"0 0 1\n1 1 65536\n":                         "gid 1000 is not you: it is mapped to 1000",
+		"0 1 1001\n1001 0 1\n1002 1002 64535\n":      "gid 1000 is not you",
 	} {
-		err := checkUIDMap(text, 1000)
+		err := checkIDMap("gid", text, handshake.IDMap{Inside: 1000, Outside: 0})
 		if (err == nil) != (want == "") || (err != nil && !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
@@ -188,6 +192,7 @@ func TestConfigsThatAreRefused(t *testing.T) {
 	good := func() handshake.Config {
 		return handshake.Config{
 			Version: handshake.Version, Argv: []string{"x"}, Dir: "/project", UID: 1000, GID: 1000,
+			UserMap: handshake.IDMap{Inside: 1000}, GroupMap: handshake.IDMap{Inside: 1000},
 			Env: [][]byte{[]byte("A="), []byte("B=1=2\n\xff")},
 			Fence: &handshake.Fence{
 				Policy: netpolicy.Spec{Gates: []netip.AddrPort{gate}, Probes: []netpolicy.Probe{{Name: "x"}}},
@@ -204,6 +209,7 @@ func TestConfigsThatAreRefused(t *testing.T) {
 		"is not absolute":          func(c *handshake.Config) { c.Dir = "project" },
 		"is root's":                func(c *handshake.Config) { c.GID = 0 },
 		"was to be kept":           func(c *handshake.Config) { c.InsecureKeepRoot = true },
+		"are to be the user's":     func(c *handshake.Config) { c.GroupMap.Inside++ },
 		`variable ""`:              func(c *handshake.Config) { c.Env[0] = []byte("=x") },
 		`variable "NAME"`:          func(c *handshake.Config) { c.Env[0] = []byte("NAME") },
 		`variable "A"`:             func(c *handshake.Config) { c.Env[0] = []byte("A=secret\x00") },

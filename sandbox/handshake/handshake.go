@@ -54,6 +54,10 @@ type Config struct {
 
 	UID, GID int // whom the command runs as; 0, 0 with InsecureKeepRoot
 
+	// UserMap and GroupMap say which id in the container is the user's own on
+	// the host. Under another map the command would be somebody else there.
+	UserMap, GroupMap IDMap
+
 	Fence *Fence // nil with --net none and --net full
 
 	// Mounts are all mount points that the container may have beside the
@@ -82,6 +86,10 @@ type Proof struct {
 	Gate string // address and port of the gate as seen from the container
 	Key  []byte // HMAC-SHA256 key shared with this run's gate alone
 }
+
+// IDMap is one id on both sides of a user namespace: Outside as the namespace
+// above has it, which for a rootless podman is podman's own, where the user is 0.
+type IDMap struct{ Inside, Outside uint32 }
 
 // Mount is an expected mount point.
 type Mount struct {

@@ -166,9 +166,13 @@ func TestPoint4MissingRights(t *testing.T) {
 			flags: allowed, status: 78, part: "/project"},
 		{name: "with a new privilege allowed", script: `[ "$a" = --security-opt=no-new-privileges ] && continue`,
 			flags: allowed, status: 78, part: "no_new_privs"},
-		// Here uid 1000 is none of the user's, and can't enter the project.
+		// In these, files that the command makes would not be the user's.
 		{name: "another user namespace", script: `a=${a/--userns=keep-id:uid=1000,gid=1000/--userns=host}`,
-			flags: allowed, status: 126, part: "/project"},
+			flags: allowed, status: 78, part: "uid 1000 is not you"},
+		{name: "another uid is the user", script: `a=${a/keep-id:uid=1000/keep-id:uid=1001}`,
+			flags: allowed, status: 78, part: "uid 1000 is not you"},
+		{name: "another gid is the user's", script: `a=${a/gid=1000/gid=1001}`,
+			flags: []string{"--net", "none"}, status: 78, part: "gid 1000 is not you"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			gone := wantNothingLeft(t)
