@@ -40,7 +40,12 @@ func (g *Gate) decide(ctx context.Context, method string, t policy.Target) (*dec
 	p := g.policy.Load()
 	d := p.Decide(t)
 	if !d.Allow {
-		return nil, refuse(method, t, d)
+		r := refuse(method, t, d)
+		if t.IsAddr() && r.allow != "" && g.own.has(t.Addr) {
+			// A rule for the address itself would be refused in its turn.
+			r.why, r.allow = meansHost, policy.Suggest(policy.Target{Host: policy.ServiceHost, Port: t.Port}, false, false)
+		}
+		return nil, r
 	}
 	addrs, ref := g.addresses(ctx, method, t, d)
 	if ref != nil {

@@ -112,6 +112,9 @@ func TestOwnAddress(t *testing.T) {
 			t.Errorf("%v: %s, +private %v; want %s, %v", tt.addrs, got, hint, tt.want, tt.hint)
 		}
 	}
+	if _, r := l.gate.decide(t.Context(), "CONNECT", policy.Target{Addr: mine, Port: 8080}); r == nil || r.allow != "host.containers.internal:8080" {
+		t.Errorf("the host's own address: %+v", r)
+	}
 	if set, err := readOwn(); err != nil || !set[netip.MustParseAddr("127.0.0.1")] {
 		t.Errorf("own addresses: %v, %v", set, err)
 	}

@@ -69,17 +69,17 @@ func (g *Gate) logClose(t *tunnel) {
 			cause = policy.NotTLS
 		}
 		g.write(t.x.record(EventDeny, cause))
-		g.counts.refused(t.x.target, cause, allowAfter(t.x.target, cause))
+		g.counts.refused(t.x.target, cause, allowAfter(t.x, cause))
 		return
 	}
 	g.logDone(t.x, t.up.Load(), t.down.Load(), cause)
 }
 
 // allowAfter is the rule that would have let a cut tunnel be.
-func allowAfter(t policy.Target, cause policy.Reason) string {
+func allowAfter(x *exchange, cause policy.Reason) string {
 	switch cause {
 	case policy.NoSNI, policy.NotTLS:
-		return suggestRule(t) + "+tcp"
+		return policy.Suggest(x.target, x.decision.Private, true)
 	}
 	return ""
 }

@@ -106,10 +106,14 @@ func malformed(err *badRequest) *refusal {
 	return &refusal{reason: policy.BadRequest, status: err.status, why: err.text}
 }
 
+// meansHost is why localhost and its addresses are refused, and where else to
+// go: a rule alone doesn't help whoever asks for them again.
+const meansHost = "it means the machine itself; the host's services are at http://" + policy.ServiceHost + ":PORT"
+
 // refuse is the answer to a target that the rules don't let through.
 func refuse(method string, t policy.Target, d policy.Decision) *refusal {
 	r := &refusal{reason: d.Reason, status: http.StatusForbidden, what: method + " " + t.String(), rule: d.RuleText()}
-	rule := suggestRule(t)
+	rule := policy.Suggest(t, false, false)
 	switch d.Reason {
 	case policy.NotListed:
 		r.why, r.allow = "no rule allows this host", rule
@@ -117,16 +121,22 @@ func refuse(method string, t policy.Target, d policy.Decision) *refusal {
 		r.why, r.allow = "the host is allowed, but not this port", rule
 	case policy.IPLiteral:
 		r.why, r.allow = "addresses must be listed themselves, names are better", rule
+		switch {
+		case rule == "":
+			r.why = "the address is none that a rule can open"
+		case strings.HasPrefix(rule, policy.ServiceHost+":"):
+			r.why = meansHost
+		}
 	case policy.DeniedRule:
 		r.why = fmt.Sprintf("the rule %q denies it", r.rule)
 	case policy.ReservedName:
 		switch {
 		case t.Host == policy.ServiceHost:
-			r.why, r.allow = "services on the host are reached by a rule of their own alone", t.String()
+			r.why, r.allow = "services on the host are reached by a rule of their own alone", rule
 		case strings.HasSuffix("."+t.Host, ".localhost"):
-			r.why, r.allow = "the name means the machine itself; the host's services are at "+policy.ServiceHost, fmt.Sprintf("%s:%d", policy.ServiceHost, t.Port)
+			r.why, r.allow = meansHost, rule
 		default:
-			r.why, r.allow = "local names are not looked up without +private", rule+"+private"
+			r.why, r.allow = "local names are not looked up without +private", rule
 		}
 	}
 	return r
@@ -147,7 +157,7 @@ func refuseAddrs(method string, t policy.Target, d policy.Decision, reason polic
 		r.why = "the name leads to an address that is not public"
 	}
 	if private {
-		r.allow = suggestRule(t) + "+private"
+		r.allow = policy.Suggest(t, true, false)
 	}
 	return r
 }
@@ -158,17 +168,6 @@ func overBudget(x *exchange) *refusal {
 		reason: policy.Budget, status: http.StatusForbidden, what: x.method + " " + x.target.String(),
 		why: "the upload budget of the rule is used up", rule: x.decision.RuleText(),
 	}
-}
-
-// suggestRule is the rule that names a target, as short as it can be.
-func suggestRule(t policy.Target) string {
-	if t.Port == 80 || t.Port == 443 {
-		if t.IsAddr() && t.Addr.Is6() {
-			return "[" + t.Name() + "]"
-		}
-		return t.Name()
-	}
-	return t.String()
 }
 
 // failure is the answer when an allowed target can't be reached. It says

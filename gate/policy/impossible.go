@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"fmt"
 	"net/netip"
 	"strings"
 )
@@ -9,52 +8,52 @@ import (
 // impossible says why an allow rule can never let anything through, however
 // well formed. A rule that does nothing is worse than an error: its author
 // believes in it.
-func (r *Rule) impossible() (suggestion, problem string) {
+func (r *Rule) impossible() (h hint, problem string) {
 	switch {
 	case r.All && r.Private:
-		return "name the private hosts, or a domain of theirs: *.corp.example+private", "opens the private network to every name"
+		return hint{text: "name the private hosts, or a domain of theirs: *.corp.example+private"}, "opens the private network to every name"
 	case r.All:
-		return "", ""
+		return hint{}, ""
 	case r.Prefix.IsValid():
 		return r.impossibleAddr()
 	}
 	if isLocalhost(r.Name) {
-		return "reach a service on the host by " + ServiceHost + ":PORT", "names the host itself, which no rule can open"
+		return r.meantService(), "names the host itself, which no rule can open"
 	}
 	if r.Name == ReservedDomain || strings.HasSuffix(r.Name, "."+ReservedDomain) {
-		return "", "names the gate's own reserved names"
+		return hint{}, "names the gate's own reserved names"
 	}
 	if r.Name == ServiceHost && !r.Wildcard {
 		if r.Port == 0 {
-			return fmt.Sprintf("write %q with the service's port", ServiceHost+":8080"), "needs a port"
+			return hint{rules: []string{ServiceHost + ":8080"}, text: "with the service's port"}, "needs a port"
 		}
-		return "", ""
+		return hint{}, ""
 	}
 	if isLocalName(r.Name, r.Wildcard) && !r.Private {
-		return fmt.Sprintf("write %q if it is a name of your own network", r.Text+"+private"), "is a local name, which is looked up only with +private"
+		return hint{rules: []string{r.Text}, text: "if it is a name of your own network"}, "is a local name, which is looked up only with +private"
 	}
-	return "", ""
+	return hint{}, ""
 }
 
-func (r *Rule) impossibleAddr() (suggestion, problem string) {
+func (r *Rule) impossibleAddr() (h hint, problem string) {
 	if !r.Prefix.IsSingleIP() && r.Port == 0 && !r.AnyPort {
 		text, options, _ := strings.Cut(r.Text, "+")
 		if options != "" {
 			options = "+" + options
 		}
-		return fmt.Sprintf("write %q", text+":443"+options), "is a range of addresses without a port"
+		return hint{rules: []string{text + ":443" + options}}, "is a range of addresses without a port"
 	}
 	switch class := rangeClass(r.Prefix); {
 	case r.Prefix.Addr().IsLoopback():
-		return "reach a service on the host by " + ServiceHost + ":PORT", "names the host itself, which no rule can open"
+		return r.meantService(), "names the host itself, which no rule can open"
 	case class == Metadata:
-		return "", "is a cloud's metadata service, which no rule can open"
+		return hint{}, "is a cloud's metadata service, which no rule can open"
 	case class == Special:
-		return "", "is a special-purpose address, which no rule can open"
+		return hint{}, "is a special-purpose address, which no rule can open"
 	case class == Private && !r.Private:
-		return fmt.Sprintf("write %q", r.Text+"+private"), "is a private address, which is reached only with +private"
+		return hint{rules: []string{r.Text}}, "is a private address, which is reached only with +private"
 	}
-	return "", ""
+	return hint{}, ""
 }
 
 // rangeClass is the class of a range that lies wholly in one of the tables,

@@ -69,62 +69,37 @@ func (e *RuleError) Error() string {
 // where a rule without a port means every port, and options make no sense.
 func ParseRule(l Line, deny bool) (*Rule, error) {
 	r := &Rule{Text: strings.TrimSpace(l.Text), Origin: l.Origin}
-	fail := func(suggestion, problem string, args ...any) (*Rule, error) {
-		return nil, &RuleError{Rule: r.Text, Origin: l.Origin, Problem: fmt.Sprintf(problem, args...), Suggestion: suggestion}
-	}
 	if len(r.Text) > maxLine {
 		return nil, &RuleError{Rule: r.Text[:64], Origin: l.Origin, Problem: "is too long"}
 	}
-	if s, problem := misread(r.Text); problem != "" {
-		return fail(s, "%s", problem)
-	}
-	host, options, hasOptions := strings.Cut(r.Text, "+")
-	if hasOptions {
-		if deny {
-			return fail(fmt.Sprintf("write %q", host), "denies, so it can have no options")
-		}
-		if err := r.parseOptions(options); err != nil {
-			return fail("the options are +private, +tcp and +upload=SIZE", "%v", err)
-		}
-	}
-	if s, problem := r.parseMatch(host); problem != "" {
-		return fail(s, "%s", problem)
-	}
-	if deny {
-		r.AnyPort = r.AnyPort || r.Port == 0
-		return r, nil
-	}
-	if s, problem := r.impossible(); problem != "" {
-		return fail(s, "%s", problem)
+	if h, problem := r.parse(deny); problem != "" {
+		return nil, &RuleError{Rule: r.Text, Origin: l.Origin, Problem: problem, Suggestion: h.sentence(deny)}
 	}
 	return r, nil
 }
 
-// misread recognizes forms of other tools, so that the message can name the
-// form meant.
-func misread(text string) (suggestion, problem string) {
-	switch {
-	case text == "":
-		return "write a host name, such as example.com", "is empty"
-	case strings.Contains(text, "://"):
-		_, rest, _ := strings.Cut(text, "://")
-		if i := strings.IndexAny(rest, "/?#"); i >= 0 {
-			rest = rest[:i]
-		}
-		if i := strings.LastIndexByte(rest, '@'); i >= 0 {
-			rest = rest[i+1:]
-		}
-		return fmt.Sprintf("write %q", rest), "is a URL, a rule is a host"
-	case strings.HasPrefix(text, "."):
-		name := strings.TrimLeft(text, ".")
-		return fmt.Sprintf("write %q for the names below it, and %q for the name itself", "*."+name, name), "begins with a dot"
-	case strings.ContainsAny(text, " \t"):
-		return "write one rule a line, and one after each --allow", "has a space in it"
-	case strings.Contains(text, "@"):
-		_, rest, _ := strings.Cut(text, "@")
-		return fmt.Sprintf("write %q", rest), "has a user name in it"
+// parse reads the text of a rule into its other fields.
+func (r *Rule) parse(deny bool) (h hint, problem string) {
+	if h, problem := misread(r.Text); problem != "" {
+		return h, problem
 	}
-	return "", ""
+	host, options, hasOptions := strings.Cut(r.Text, "+")
+	if hasOptions {
+		if deny {
+			return hint{rules: []string{host}}, "denies, so it can have no options"
+		}
+		if err := r.parseOptions(options); err != nil {
+			return hint{text: "the options are +private, +tcp and +upload=SIZE"}, err.Error()
+		}
+	}
+	if h, problem := r.parseMatch(host); problem != "" {
+		return h, problem
+	}
+	if deny {
+		r.AnyPort = r.AnyPort || r.Port == 0
+		return hint{}, ""
+	}
+	return r.impossible()
 }
 
 func (r *Rule) parseOptions(text string) error {
@@ -172,10 +147,10 @@ func parseSize(s string) (int64, error) {
 }
 
 // parseMatch reads what the rule matches: everything before the options.
-func (r *Rule) parseMatch(text string) (suggestion, problem string) {
+func (r *Rule) parseMatch(text string) (h hint, problem string) {
 	if text == "*" {
 		r.All, r.AnyPort = true, false
-		return "", ""
+		return hint{}, ""
 	}
 	if strings.Contains(text, "/") {
 		return r.parseRange(text)
@@ -183,78 +158,64 @@ func (r *Rule) parseMatch(text string) (suggestion, problem string) {
 	// A bare IPv6 address: its colons are no port.
 	if addr, err := netip.ParseAddr(text); err == nil && addr.Is6() && addr.Zone() == "" {
 		r.Prefix = singlePrefix(addr)
-		return "", ""
+		return hint{}, ""
 	}
 	host, port, hasPort, err := splitPort(text)
 	if err != nil {
-		return "", err.Error()
+		return hint{}, err.Error()
 	}
 	if hasPort {
-		if s, problem := r.parseRulePort(host, port); problem != "" {
-			return s, problem
+		if h, problem := r.parseRulePort(host, port); problem != "" {
+			return h, problem
 		}
 	}
 	return r.parseRuleHost(host)
 }
 
-func (r *Rule) parseRulePort(host, port string) (suggestion, problem string) {
+func (r *Rule) parseRulePort(host, port string) (h hint, problem string) {
 	if port == "*" {
 		r.AnyPort = true
-		return "", ""
+		return hint{}, ""
 	}
 	n, err := parsePort(port)
 	if err != nil {
-		return fmt.Sprintf("write %q or %q", host+":443", host+":*"), fmt.Sprintf("has a bad port %q", port)
+		return hint{rules: []string{host + ":443", host + ":*"}}, fmt.Sprintf("has a bad port %q", port)
 	}
 	r.Port = n
-	return "", ""
+	return hint{}, ""
 }
 
-func (r *Rule) parseRuleHost(host string) (suggestion, problem string) {
+func (r *Rule) parseRuleHost(host string) (h hint, problem string) {
 	if host == "*" {
 		r.All = true
-		return "", ""
+		return hint{}, ""
 	}
 	if name, found := strings.CutPrefix(host, "*."); found {
 		r.Wildcard = true
 		host = name
 	}
 	if strings.Contains(host, "*") {
-		return wildcardSuggestion(host), `has a "*" elsewhere than in "*." at its beginning`
+		return meantWildcard(host), `has a "*" elsewhere than in "*." at its beginning`
 	}
 	if !isASCII(host) {
 		ascii, err := idna.New(idna.MapForLookup(), idna.BidiRule(), idna.StrictDomainName(false)).ToASCII(host)
 		if err != nil {
-			return "write the name as it is in the DNS, beginning with xn--", fmt.Sprintf("is no internationalized name: %v", err)
+			return hint{text: "write the name as it is in the DNS, beginning with xn--"}, fmt.Sprintf("is no internationalized name: %v", err)
 		}
 		host = ascii
 	}
 	t, err := parseHost(host, 1)
 	switch {
 	case err != nil:
-		return "", fmt.Sprintf("can match no name: %v", err)
+		return hint{}, fmt.Sprintf("can match no name: %v", err)
 	case t.IsAddr() && r.Wildcard:
-		return fmt.Sprintf("write %q or a range such as 192.0.2.0/24:443", host), "is a wildcard over an address"
+		return hint{rules: []string{host}, text: "or a range such as 192.0.2.0/24:443"}, "is a wildcard over an address"
 	case t.IsAddr():
 		r.Prefix = singlePrefix(t.Addr)
 	default:
 		r.Name = t.Host
 	}
-	return "", ""
-}
-
-// wildcardSuggestion keeps what follows the last label with a star in it.
-func wildcardSuggestion(host string) string {
-	labels := strings.Split(host, ".")
-	for i := len(labels) - 1; i >= 0; i-- {
-		if strings.Contains(labels[i], "*") {
-			if rest := strings.Join(labels[i+1:], "."); strings.Contains(rest, ".") {
-				return fmt.Sprintf("write %q", "*."+rest)
-			}
-			break
-		}
-	}
-	return "write each name, or *.NAME for all names below one"
+	return hint{}, ""
 }
 
 func singlePrefix(a netip.Addr) netip.Prefix {
@@ -263,7 +224,7 @@ func singlePrefix(a netip.Addr) netip.Prefix {
 }
 
 // parseRange reads CIDR:port, with an IPv6 range in brackets or not.
-func (r *Rule) parseRange(text string) (suggestion, problem string) {
+func (r *Rule) parseRange(text string) (h hint, problem string) {
 	cidr, port, hasPort := text, "", false
 	slash := strings.IndexByte(text, '/')
 	if colon := strings.IndexByte(text[slash:], ':'); colon >= 0 {
@@ -272,18 +233,18 @@ func (r *Rule) parseRange(text string) (suggestion, problem string) {
 	cidr = strings.NewReplacer("[", "", "]", "").Replace(cidr)
 	prefix, err := netip.ParsePrefix(cidr)
 	if err != nil {
-		return fmt.Sprintf("write %q for the host, a path can't be allowed alone", text[:slash]), "is neither a host nor a range of addresses"
+		return hint{rules: []string{meantHost(text)}, text: "since a path can't be allowed alone"}, "is neither a host nor a range of addresses"
 	}
 	if prefix.Masked() != prefix {
-		return fmt.Sprintf("write %q", prefix.Masked()), "has bits beyond its length"
+		return hint{rules: []string{prefix.Masked().String() + text[len(cidr):]}}, "has bits beyond its length"
 	}
 	if prefix.Addr().Is4In6() {
-		return "write the IPv4 range", "is a range of IPv4-mapped addresses"
+		return hint{text: "write the IPv4 range"}, "is a range of IPv4-mapped addresses"
 	}
 	r.Prefix = prefix
 	if !hasPort {
 		r.Port, r.AnyPort = 0, false
-		return "", ""
+		return hint{}, ""
 	}
 	return r.parseRulePort(cidr, port)
 }
