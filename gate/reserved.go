@@ -119,18 +119,42 @@ type Explanation struct {
 
 // Explain decides a target as for a request, and resolves it, but dials nothing.
 func (g *Gate) Explain(ctx context.Context, t policy.Target) Explanation {
+	dec, ref := g.decide(ctx, http.MethodConnect, t)
+	e := g.explain(t, ref)
+	if ref == nil {
+		for _, a := range dec.addrs {
+			e.Addrs = append(e.Addrs, a.Addr())
+		}
+	}
+	return e
+}
+
+// ExplainRules decides a target by the rules alone: no query leaves.
+func (g *Gate) ExplainRules(t policy.Target) Explanation {
+	d := g.policy.Load().Decide(t)
+	if d.Allow {
+		return g.explain(t, nil)
+	}
+	return g.explain(t, refuse(http.MethodConnect, t, d))
+}
+
+func (g *Gate) explain(t policy.Target, r *refusal) Explanation {
 	d := g.policy.Load().Decide(t)
 	e := Explanation{Check: Check{Allow: d.Allow, Rule: d.RuleText(), Reason: d.Reason}}
 	if d.Rule != nil {
 		e.Origin = d.Rule.Origin
 	}
-	dec, ref := g.decide(ctx, http.MethodConnect, t)
-	if ref != nil {
-		e.Allow, e.Reason, e.Why, e.Suggest = false, ref.reason, ref.why, ref.allow
-		return e
-	}
-	for _, a := range dec.addrs {
-		e.Addrs = append(e.Addrs, a.Addr())
+	if r != nil {
+		e.Allow, e.Reason, e.Why, e.Suggest = false, r.reason, r.why, r.allow
 	}
 	return e
+}
+
+// Why says in words why a gate's answer to a question is a refusal.
+func Why(t policy.Target, c Check) string {
+	d := policy.Decision{Reason: c.Reason}
+	if c.Rule != "" {
+		d.Rule = &policy.Rule{Text: c.Rule}
+	}
+	return refuse(http.MethodConnect, t, d).why
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,34 +20,114 @@ import (
 	"github.com/aisb-dev/aisb/gate/resolve"
 )
 
+// checkOptions are the flags of check.
+type checkOptions struct {
+	policyOptions
+	file    string
+	resolve bool
+	json    bool
+}
+
 func newCheckCmd(u *ui) *cobra.Command {
-	var o policyOptions
-	var asJSON bool
+	var o checkOptions
 	cmd := &cobra.Command{
-		Use:   "check HOST[:PORT]",
+		Use:   "check HOST[:PORT] | -f FILE",
 		Short: "say whether a host is allowed, by which rule, and why",
 		Long: `check judges a host as the gate would. On the host it takes the rules from its
 flags, resolves the name and judges its addresses; in a sandbox it asks the
 sandbox's own gate. The status is 0 for allowed and 1 for refused. 'aisb gate
---help' says what a rule may be.`,
+--help' says what a rule may be.
+
+With -f it judges many hosts, by the rules alone: a line of FILE is
+"allow HOST[:PORT]" or "deny HOST[:PORT]", # begins a comment. The status is 1 if
+one of them is not as its line says.`,
 		Example: `  aisb check --allow '*.example.com' www.example.com
-  aisb check example.com:8443     in a sandbox`,
-		Args: cobra.ExactArgs(1),
+  aisb check example.com:8443                         in a sandbox
+  aisb check --allow-file rules.txt -f expected.txt   in a CI job`,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case o.file == "" && len(args) != 1:
+				return fmt.Errorf("there are %d hosts, expected one, or -f FILE", len(args))
+			case o.file != "" && len(args) > 0:
+				return fmt.Errorf("there are both a host and -f %q; write the host into the file", o.file)
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			target, err := policy.ParseHost(args[0], 443)
-			if err != nil {
-				return &exitError{code: exitUsage, err: fmt.Errorf("%q: %w", args[0], err), hint: "expected HOST or HOST:PORT"}
+			if o.file != "" {
+				return o.checkFile(cmd.Context(), u)
 			}
-			inside := os.Getenv("AISB_GATE")
-			if inside != "" && !o.given() {
-				return checkInside(cmd.Context(), u, inside, target, asJSON)
-			}
-			return o.checkHere(cmd.Context(), u, target, asJSON)
+			return o.checkOne(cmd.Context(), u, args[0])
 		},
 	}
 	o.flags(cmd.Flags())
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().StringVarP(&o.file, "file", "f", "", "judge the lines of `FILE`, - is standard input")
+	cmd.Flags().BoolVar(&o.resolve, "resolve", false, "with -f, resolve the names and judge their addresses too")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON object, with -f one a line")
 	return cmd
+}
+
+// judge decides a target.
+type judge func(context.Context, policy.Target) (checked, error)
+
+// judge is the sandbox's gate, or one made of the flags' rules.
+func (o *checkOptions) judge(u *ui) (judge, error) {
+	if o.given() {
+		return o.judgeHere(u)
+	}
+	switch inside := os.Getenv("AISB_GATE"); {
+	case inside != "":
+		return func(ctx context.Context, t policy.Target) (checked, error) { return checkInside(ctx, inside, t) }, nil
+	case inSandbox():
+		return nil, &exitError{code: 1, err: errors.New("this sandbox has no gate: it runs with --net none or --net full"),
+			hint: "judge rules of your own by --allow or --allow-file"}
+	}
+	return o.judgeHere(u)
+}
+
+// inSandbox reports whether this is a container of aisb's: podman says that it
+// is a container, and aisb's entrypoint is mounted.
+func inSandbox() bool {
+	for _, name := range []string{"/run/.containerenv", "/usr/libexec/aisb-entry"} {
+		if _, err := os.Lstat(name); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// checkOne judges one host.
+func (o *checkOptions) checkOne(ctx context.Context, u *ui, text string) error {
+	target, err := parseChecked(text)
+	if err != nil {
+		return err
+	}
+	j, err := o.judge(u)
+	if err != nil {
+		return err
+	}
+	c, err := j(ctx, target)
+	if err != nil {
+		return err
+	}
+	return c.print(u, o.json)
+}
+
+// parseChecked reads HOST[:PORT]. A URL or the like gets the host in it as a
+// hint.
+func parseChecked(text string) (policy.Target, error) {
+	target, err := policy.ParseHost(text, 443)
+	if err == nil {
+		return target, nil
+	}
+	hint := "expected HOST or HOST:PORT"
+	if meant, is := policy.MeantTarget(text); is != "" {
+		err = errors.New(is)
+		if meant != "" {
+			hint = "aisb check " + meant
+		}
+	}
+	return target, &exitError{code: exitUsage, err: fmt.Errorf("%q: %w", text, err), hint: hint}
 }
 
 // checked is what check prints with --json.
@@ -62,28 +143,47 @@ type checked struct {
 	Hint      string        `json:"hint,omitempty"`
 }
 
-// checkHere judges a target by the rules of the flags.
-func (o *policyOptions) checkHere(ctx context.Context, u *ui, t policy.Target, asJSON bool) error {
+// judgeHere judges by the rules of the flags. Names of a file are resolved only
+// when that is asked for: what a CI job finds out about rules should not depend
+// on the DNS.
+func (o *checkOptions) judgeHere(u *ui) (judge, error) {
 	servers, err := o.servers()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p, _, err := o.policy()
+	p, warnings, err := o.policy()
 	if err != nil {
-		return err
+		return nil, err
+	}
+	for _, w := range warnings {
+		u.warnf("%s", w)
 	}
 	g, err := gate.New(gate.Config{
 		Policy: p, Resolver: resolve.New(resolve.Config{Servers: servers}), Log: gate.NewLog(io.Discard, ""),
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	e := g.Explain(ctx, t)
-	c := checked{Host: t.Name(), Port: t.Port, Allow: e.Allow, Reason: e.Reason, Rule: e.Rule, Origin: e.Origin, Addresses: e.Addrs, Why: e.Why}
-	if e.Suggest != "" {
-		c.Hint = "allow it with --allow " + e.Suggest
+	explain := g.Explain
+	if o.file != "" && !o.resolve {
+		explain = func(_ context.Context, t policy.Target) gate.Explanation { return g.ExplainRules(t) }
 	}
-	return c.print(u, asJSON)
+	return func(ctx context.Context, t policy.Target) (checked, error) {
+		e := explain(ctx, t)
+		c := checked{Host: t.Name(), Port: t.Port, Allow: e.Allow, Reason: e.Reason, Rule: e.Rule, Origin: e.Origin, Addresses: e.Addrs, Why: e.Why}
+		if e.Suggest != "" {
+			c.Hint = "allow it with --allow " + quoteRule(e.Suggest)
+		}
+		return c, nil
+	}, nil
+}
+
+// quoteRule quotes a rule for a shell where it needs that.
+func quoteRule(rule string) string {
+	if strings.ContainsAny(rule, "*[]") {
+		return "'" + rule + "'"
+	}
+	return rule
 }
 
 // print prints the result; a refusal has status 1.
@@ -130,16 +230,17 @@ func (c checked) printText(u *ui) {
 }
 
 // checkInside asks the sandbox's gate.
-func checkInside(ctx context.Context, u *ui, proxy string, t policy.Target, asJSON bool) error {
+func checkInside(ctx context.Context, proxy string, t policy.Target) (checked, error) {
 	c, err := askGate(ctx, proxy, t)
 	if err != nil {
-		return &exitError{code: 1, err: err, hint: "AISB_GATE names the gate; is it still running?"}
+		return checked{}, &exitError{code: 1, err: err, hint: "AISB_GATE names the gate; is it still running?"}
 	}
 	out := checked{Host: t.Name(), Port: t.Port, Allow: c.Allow, Reason: c.Reason, Rule: c.Rule}
 	if !c.Allow {
+		out.Why = gate.Why(t, c)
 		out.Hint = "the person who runs this sandbox can allow it; working round it is not wanted"
 	}
-	return out.print(u, asJSON)
+	return out, nil
 }
 
 // askGate asks a gate through itself.

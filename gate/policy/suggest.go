@@ -126,6 +126,30 @@ func misread(text string) (h hint, problem string) {
 	return hint{}, ""
 }
 
+// MeantTarget recognizes what is no HOST[:PORT] but names one: a URL, an address
+// of mail or git, a path. is says what it is, "" that it is nothing known; host
+// is empty when there is none in it.
+func MeantTarget(text string) (host, is string) {
+	switch {
+	case strings.Contains(text, "://"):
+		is, host = "is a URL, give HOST[:PORT]", meantURL(text).rules[0]
+	case strings.Contains(text, "@"):
+		is, host = "has a user name in it, give HOST[:PORT]", meantHost(text)
+	case strings.Contains(text, "/"):
+		is, host = "has a path in it, give HOST[:PORT]", meantHost(text)
+	default:
+		return "", ""
+	}
+	host, _, _ = strings.Cut(host, "+")
+	if _, _, hasPort, _ := splitPort(host); !hasPort && (strings.HasPrefix(text, "http:") || strings.HasPrefix(text, "ws:")) {
+		host += ":80" // the other default is 443
+	}
+	if _, err := ParseHost(host, portHTTPS); err != nil {
+		return "", is
+	}
+	return host, is
+}
+
 // schemes are those whose port a rule must name, since it is none of the web's,
 // and in whose tunnels no TLS need be spoken.
 var schemes = map[string]int{"ssh": 22, "git+ssh": 22, "sftp": 22, "git": 9418, "ftp": 21, "postgres": 5432, "postgresql": 5432, "mysql": 3306, "redis": 6379}
@@ -144,7 +168,7 @@ func meantURL(text string) hint {
 	port, known := schemes[scheme]
 	switch {
 	case err != nil:
-		return hint{}
+		return hint{rules: []string{""}}
 	case known && !hasPort:
 		rest = fmt.Sprintf("%s:%d+tcp", rest, port)
 	case known:

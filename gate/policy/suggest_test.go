@@ -178,3 +178,32 @@ func FuzzSuggest(f *testing.F) {
 		}
 	})
 }
+
+// What is no host but holds one is recognized, and the hint is a host.
+func TestMeantTarget(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://example.com/path":       "example.com",
+		"http://example.com":             "example.com:80",
+		"http://u@example.com:8080/?a=b": "example.com:8080",
+		"ws://[2620:fe::fe]/":            "[2620:fe::fe]:80",
+		"http://localhost:8080/":         "localhost:8080",
+		"ssh://git@example.com/x":        "example.com:22",
+		"git@example.com:team/x.git":     "example.com:22",
+		"u@example.com":                  "example.com",
+		"example.com/path":               "example.com",
+		"example.com:8443/path":          "example.com:8443",
+		"https://":                       "",
+		"http://a:b:c/":                  "",
+		"https://exa mple/":              "",
+	} {
+		host, is := MeantTarget(text)
+		if host != want || !strings.Contains(is, "give HOST[:PORT]") {
+			t.Errorf("%q: %q, %q; want %q", text, host, is, want)
+		}
+	}
+	for _, text := range []string{"example.com", "exa%mple", "", "a:b:c"} {
+		if host, is := MeantTarget(text); host != "" || is != "" {
+			t.Errorf("%q: %q, %q", text, host, is)
+		}
+	}
+}
