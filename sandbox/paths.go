@@ -43,6 +43,15 @@ func FindPaths(getenv func(string) string, uid int) (Paths, error) {
 	}, nil
 }
 
+// StateDir is where logs are kept, for those who need no run-time directory.
+func StateDir(getenv func(string) string) (string, error) {
+	home := getenv("HOME")
+	if !filepath.IsAbs(home) {
+		return "", fmt.Errorf("HOME is %q, not an absolute path", home)
+	}
+	return filepath.Join(xdg(getenv("XDG_STATE_HOME"), home, ".local/state"), "aisb"), nil
+}
+
 // xdg is value, or its default below home: a relative value is to be ignored
 // (XDG Base Directory Specification).
 func xdg(value, home, def string) string {

@@ -47,6 +47,10 @@ takes the sockets that it is given, and says when it is ready.`,
 			return runGate(cmd.Context(), u, o)
 		},
 	}
+	cmd.AddCommand(newGateLogsCmd(u), newGateReplayCmd(u))
+	for _, sub := range cmd.Commands() {
+		sub.Args = usageArgs(sub.Args)
+	}
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.listen, "listen", "127.0.0.1:3128", "accept clients at `ADDR`, an IP and a port")

@@ -54,7 +54,8 @@ func startStandalone(t *testing.T, args ...string) *standalone {
 }
 
 // startCommand starts a command that becomes a gate, and waits until it is ready.
-func startCommand(t *testing.T, cmd *exec.Cmd) *standalone {
+// Its log is written to the copies too.
+func startCommand(t *testing.T, cmd *exec.Cmd, copies ...io.Writer) *standalone {
 	t.Helper()
 	s := &standalone{t: t, cmd: cmd, grew: make(chan struct{}), done: make(chan error, 1)}
 	s.cmd.Stderr = &s.errs
@@ -69,6 +70,9 @@ func startCommand(t *testing.T, cmd *exec.Cmd) *standalone {
 	go func() {
 		r := bufio.NewScanner(out)
 		for r.Scan() {
+			for _, w := range copies {
+				io.WriteString(w, r.Text()+"\n")
+			}
 			s.mu.Lock()
 			s.lines = append(s.lines, r.Text())
 			close(s.grew)

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"github.com/aisb-dev/aisb/gate/history"
+	"github.com/aisb-dev/aisb/sandbox"
+)
+
+// logsOptions are the flags of gate logs.
+type logsOptions struct {
+	follow bool
+	json   bool
+}
+
+func newGateLogsCmd(u *ui) *cobra.Command {
+	var o logsOptions
+	cmd := &cobra.Command{
+		Use:   "logs [RUN]",
+		Short: "show what a run reached and what it was refused",
+		Long: `logs shows the gate's log of a run: as a table on a terminal, as JSON otherwise.
+RUN is a run's name or its beginning; without it, it is the newest. RUN can be a
+file too, such as the kept log of 'aisb gate'.`,
+		Example: `  aisb gate logs -f
+  aisb gate logs aisb-web | jq -r 'select(.event=="deny") | .host'`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			name := ""
+			if len(args) > 0 {
+				name = args[0]
+			}
+			f, err := openLog(name)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			return o.show(u, f)
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.BoolVarP(&o.follow, "follow", "f", false, "wait for more, until the gate ends")
+	f.BoolVar(&o.json, "json", false, "print JSON on a terminal too")
+	return cmd
+}
+
+// openLog opens the log of a run, or a file.
+func openLog(name string) (*os.File, error) {
+	if name == "-" {
+		return os.Stdin, nil
+	}
+	if strings.ContainsRune(name, '/') || name != "" && isFile(name) {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, &exitError{code: 1, err: err, hint: "name a run or a log that you can read"}
+		}
+		return f, nil
+	}
+	state, err := sandbox.StateDir(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := findRun(filepath.Join(state, "runs"), name)
+	if err != nil {
+		return nil, err
+	}
+	return os.Open(filepath.Join(dir, "log.jsonl"))
+}
+
+func isFile(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && !info.IsDir()
+}
+
+// findRun finds the one run whose name begins so, or the newest.
+func findRun(runs, prefix string) (string, error) {
+	entries, err := os.ReadDir(runs)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	var found []string
+	newest, when := "", time.Time{}
+	for _, e := range entries {
+		info, err := os.Stat(filepath.Join(runs, e.Name(), "log.jsonl"))
+		if err != nil || !strings.HasPrefix(e.Name(), prefix) {
+			continue // a run without a log had no gate
+		}
+		if e.Name() == prefix {
+			return filepath.Join(runs, prefix), nil
+		}
+		found = append(found, e.Name())
+		if newest == "" || info.ModTime().After(when) {
+			newest, when = e.Name(), info.ModTime()
+		}
+	}
+	switch {
+	case len(found) == 0 && prefix == "":
+		return "", &exitError{code: 1, err: fmt.Errorf("no run has left a log in %s", runs), hint: "'aisb gate' alone logs on stdout: keep it with > FILE"}
+	case len(found) == 0:
+		return "", &exitError{code: 1, err: fmt.Errorf("no run and no file is called %q", prefix), hint: "see " + runs}
+	case len(found) > 1 && prefix != "":
+		slices.Sort(found)
+		return "", &exitError{code: 1, err: fmt.Errorf("%q is the beginning of %d runs", prefix, len(found)), hint: "one of " + strings.Join(found, " ")}
+	}
+	return filepath.Join(runs, newest), nil
+}
+
+// show prints a log and, if that is wanted, what comes.
+func (o logsOptions) show(u *ui, f *os.File) error {
+	out, isFile := u.Out.(*os.File)
+	p := logPrinter{out: u.Out, table: !o.json && isFile && term.IsTerminal(int(out.Fd()))}
+	wait := func() error { return io.EOF }
+	if o.follow {
+		var err error
+		if wait, err = watchFile(f); err != nil {
+			return err
+		}
+	}
+	r := bufio.NewReaderSize(f, 64<<10)
+	var line []byte
+	for {
+		part, err := r.ReadBytes('\n')
+		line = append(line, part...)
+		if err == nil || len(line) > 1<<20 {
+			if err := p.print(line); err != nil {
+				return err
+			}
+			line = line[:0]
+			if p.ended && o.follow && r.Buffered() == 0 {
+				return nil
+			}
+			continue
+		}
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+		if err := wait(); err != nil {
+			if len(line) > 0 {
+				return p.print(line)
+			}
+			return nil
+		}
+	}
+}
+
+// watchFile returns a function that waits until a file has changed. The watch
+// is there before the file is read, so nothing that is written in between is
+// waited for in vain.
+func watchFile(f *os.File) (wait func() error, err error) {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("watch the log: %w", err)
+	}
+	name := fmt.Sprintf("/proc/self/fd/%d", f.Fd()) // the very file that is open
+	if _, err := unix.InotifyAddWatch(fd, name, unix.IN_MODIFY); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("watch the log: %w", err)
+	}
+	buf := make([]byte, 4096)
+	return func() error {
+		for {
+			_, err := unix.Read(fd, buf)
+			if !errors.Is(err, unix.EINTR) {
+				return err
+			}
+		}
+	}, nil
+}
+
+// logPrinter prints lines of a log.
+type logPrinter struct {
+	out   io.Writer
+	table bool
+	ended bool // the last line said that the gate ended
+}
+
+func (p *logPrinter) print(text []byte) error {
+	text = bytes.TrimSpace(text)
+	l, err := history.Parse(text)
+	p.ended = err == nil && l.Event == "exit"
+	if len(text) == 0 {
+		return nil
+	}
+	if !p.table || err != nil {
+		// What the gate writes is ASCII; a file from elsewhere need not be.
+		_, err := fmt.Fprintln(p.out, printable(string(text)))
+		return err
+	}
+	_, err = fmt.Fprintln(p.out, printable(logRow(l)))
+	return err
+}
+
+// logRow is a line for people: when, what, whither, why.
+func logRow(l history.Line) string {
+	where := l.Method
+	if l.Host != "" {
+		where = strings.TrimSpace(where + " " + hostPort(l.Host, l.Port))
+	}
+	var more []string
+	for _, text := range []string{string(l.Reason), l.Rule} {
+		if text != "" && !slices.Contains(more, text) {
+			more = append(more, text)
+		}
+	}
+	switch l.Event {
+	case "close":
+		more = append([]string{
+			"up " + size(l.Up), "down " + size(l.Down), round(time.Duration(l.MS) * time.Millisecond).String(),
+		}, string(l.Reason))
+	case "listening":
+		where = l.Addr
+	case "foreign-client":
+		more = append(more, "from "+l.Client)
+	}
+	row := fmt.Sprintf("%s  %-9s  %-44s  %s", l.Time.Local().Format("15:04:05"), l.Event, where, strings.Join(more, "  "))
+	return strings.TrimRight(row, " ")
+}
