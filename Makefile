@@ -10,7 +10,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 BUILD    = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.release=$(VERSION)'
 FUZZTIME ?= 10s
 
-.PHONY: help setup build run test check unit lint fuzz spike e2e bench lab clean
+.NOTPARALLEL: # one target installs what the next needs
+.PHONY: help setup build run test unit lint fuzz spike e2e bench lab clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -25,10 +26,10 @@ run: build ## the main job: image, a sandbox that reaches one host and is refuse
 	tests/main-job
 
 test: setup lint unit e2e ## every test that this machine can run; says what it leaves out
+	tests/main-job --test
 
 unit: build ## tests without containers, with the race detector
-	$(GO) test -race ./...
-	$(GO) test -run '^$$' -bench . -benchtime 1x ./gate/... ./netpolicy/... ./sandbox/environ/... >/dev/null
+	tests/unit
 
 lint: ## gofmt, vet, staticcheck, shellcheck
 	tests/lint

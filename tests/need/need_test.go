@@ -2,6 +2,9 @@ package need
 
 import (
 	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -48,6 +51,61 @@ func TestIsRoot(t *testing.T) {
 		err := isRoot(r.uid, r.status)
 		if (err == nil) != (r.want == "") || err != nil && !strings.Contains(err.Error(), r.want) {
 			t.Errorf("isRoot(%d, %q) = %v, want %q", r.uid, r.status, err, r.want)
+		}
+	}
+}
+
+func TestWriteDown(t *testing.T) {
+	if err := writeDown("", "TestX", "root", "root is missing"); err != nil {
+		t.Errorf("without a file: %v", err)
+	}
+	path := filepath.Join(t.TempDir(), "left")
+	if err := writeDown(path, "TestX", "root", "root is missing"); err == nil {
+		t.Error("a file that isn't there was taken")
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, what := range []string{"root", "nft"} {
+		if err := writeDown(path, "TestX", what, what+" is missing"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkg, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "left to 'sudo make test': TestX in " + pkg + ": root is missing\n" +
+		"left out: TestX in " + pkg + ": nft is missing\n"
+	if string(got) != want {
+		t.Errorf("got:\n%swant:\n%s", got, want)
+	}
+}
+
+// TestLeftOut holds the same rule in shell.
+func TestLeftOut(t *testing.T) {
+	for _, r := range []struct {
+		required string
+		fails    bool
+	}{
+		{"", false}, {"root,nft", false}, {"podman", true}, {"root,podman,nft", true}, {"nft podman", true}, {"podmans", false},
+	} {
+		cmd := exec.Command("bash", "-euc", `. ../where; left_out spike podman 'not there'; echo went on`)
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH")} // an unset variable is the common case
+		if r.required != "" {
+			cmd.Env = append(cmd.Env, Variable+"="+r.required)
+		}
+		out, err := cmd.CombinedOutput()
+		want := "spike: left out: not there\n"
+		if r.fails {
+			want = "spike: podman is required by AISB_TEST_REQUIRE and missing: not there\n"
+		}
+		if string(out) != want || (err != nil) != r.fails {
+			t.Errorf("required %q: %q, %v; want %q", r.required, out, err, want)
 		}
 	}
 }
