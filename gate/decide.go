@@ -41,9 +41,8 @@ func (g *Gate) decide(ctx context.Context, method string, t policy.Target) (*dec
 	d := p.Decide(t)
 	if !d.Allow {
 		r := refuse(method, t, d)
-		if t.IsAddr() && r.allow != "" && g.own.has(t.Addr) {
-			// A rule for the address itself would be refused in its turn.
-			r.why, r.allow = meansHost, policy.Suggest(policy.Target{Host: policy.ServiceHost, Port: t.Port}, false, false)
+		if t.IsAddr() && r.allow != "" {
+			g.redirectOwn(r, t)
 		}
 		return nil, r
 	}
@@ -57,6 +56,11 @@ func (g *Gate) decide(ctx context.Context, method string, t policy.Target) (*dec
 		return dec, nil
 	}
 	reason, private := g.judge(p, d, addrs, t.Port)
+	if reason == policy.Limit {
+		r := failure(method, t, d, reason, http.StatusServiceUnavailable)
+		r.why = "the gate is out of resources"
+		return nil, r
+	}
 	if reason != d.Reason {
 		return nil, refuseAddrs(method, t, d, reason, private)
 	}
@@ -64,6 +68,14 @@ func (g *Gate) decide(ctx context.Context, method string, t policy.Target) (*dec
 		dec.addrs = append(dec.addrs, netip.AddrPortFrom(a.Unmap(), t.Port))
 	}
 	return dec, nil
+}
+
+// redirectOwn changes the hint for an address of the host's own: a rule for it
+// would be refused in its turn.
+func (g *Gate) redirectOwn(r *refusal, t policy.Target) {
+	if own, err := g.own.has(t.Addr); own && err == nil {
+		r.why, r.allow = meansHost, policy.Suggest(policy.Target{Host: policy.ServiceHost, Port: t.Port}, false, false)
+	}
 }
 
 // addresses returns where an allowed target leads.
@@ -118,14 +130,18 @@ func (g *Gate) judge(p *policy.Policy, d policy.Decision, addrs []netip.Addr, po
 	private = true
 	for _, a := range addrs {
 		reason := p.CheckAddr(d, a, port)
-		if reason == d.Reason && g.own.has(a) {
+		own, err := g.own.has(a)
+		if err != nil {
+			return policy.Limit, false
+		}
+		if reason == d.Reason && own {
 			reason = policy.OwnAddress
 		}
 		if reason == d.Reason {
 			good++
 			continue
 		}
-		if policy.Classify(a) != policy.Private || g.own.has(a) {
+		if policy.Classify(a) != policy.Private || own {
 			private = false
 		}
 		if worst != policy.OwnAddress {

@@ -28,6 +28,7 @@ func (g *Gate) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if conn == nil {
 		panic(http.ErrAbortHandler)
 	}
+	defer g.containRequest(conn)
 	h := conn.takeHead()
 	if h == nil {
 		panic(http.ErrAbortHandler)
@@ -60,6 +61,21 @@ func (g *Gate) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	r.URL, r.Host, r.RequestURI = u, h.target.HostField(80), ""
 	r.Body = &countedBody{ReadCloser: r.Body, w: rw}
 	g.engine.ServeHTTP(rw, r)
+}
+
+// containRequest turns a panic into the end of this connection alone. net/http
+// would recover it too, but says nothing and leaves a connection open that was
+// taken over from it.
+func (g *Gate) containRequest(c *checkedConn) {
+	switch p := recover(); p {
+	case nil:
+	case http.ErrAbortHandler:
+		panic(p)
+	default:
+		g.logPanic(addrOf(c))
+		c.Close()
+		panic(http.ErrAbortHandler)
+	}
 }
 
 // writerKey finds the responseWriter of a request in its context.

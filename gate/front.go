@@ -109,7 +109,7 @@ func (g *Gate) serveFirst(c stream, leave func()) (kept bool) {
 		g.foreign(c, from, reason)
 		return false
 	}
-	c.SetReadDeadline(time.Now().Add(headTimeout))
+	c.SetReadDeadline(time.Now().Add(g.times.head))
 	select {
 	case <-g.ending: // Drain may have set its deadline before ours
 		return false

@@ -63,6 +63,7 @@ type Gate struct {
 	metrics *metrics.Metrics
 	moved   struct{ up, down atomic.Int64 } // bytes of all flows, ended or not
 	budgets budgets
+	times   times
 	flows   flows
 	lastID  atomic.Uint64
 	slots   chan struct{} // one a connection
@@ -93,6 +94,7 @@ func New(c Config) (*Gate, error) {
 	g := &Gate{
 		resolver: c.Resolver, log: c.Log, clients: c.Clients, key: c.Key, command: c.Command, metrics: c.Metrics,
 		names:    nameCap{limit: newNames},
+		times:    patient(),
 		slots:    make(chan struct{}, c.MaxConns),
 		handover: make(chan net.Conn),
 		ending:   make(chan struct{}),
@@ -109,18 +111,28 @@ func New(c Config) (*Gate, error) {
 	g.server = &http.Server{
 		Handler:                      http.HandlerFunc(g.serveHTTP),
 		ConnContext:                  withChecked,
-		IdleTimeout:                  idleTimeout,
+		IdleTimeout:                  g.times.idle,
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     log.New(io.Discard, "", 0),
 	}
 	return g, nil
 }
 
-// Times of plain HTTP and of the first head.
-const (
-	idleTimeout = 2 * time.Minute  // between requests, to the end of the next head
-	headTimeout = 20 * time.Second // for the first head of a connection
-)
+// times bound how long a client may take. They are fields, so that a test need
+// not wait for as long.
+type times struct {
+	idle     time.Duration // between requests, to the end of the next head
+	head     time.Duration // for the first head of a connection
+	hello    time.Duration // for the first bytes in a tunnel
+	halfOpen time.Duration // that a tunnel may be silent after one direction has ended
+}
+
+// patient are the times of a gate in use. A tunnel that is silent in both
+// directions has none: models think for long, and a peer that is gone is found
+// by keep-alive.
+func patient() times {
+	return times{idle: 2 * time.Minute, head: 20 * time.Second, hello: 10 * time.Second, halfOpen: 5 * time.Minute}
+}
 
 // Serve accepts clients until the listener is closed, by Drain or else.
 func (g *Gate) Serve(ln net.Listener) error {

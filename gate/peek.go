@@ -14,14 +14,11 @@ import (
 // maxMethod is the longest method of a plain request in a tunnel.
 const maxMethod = 24
 
-// helloTimeout is how long a tunnel's client may take to show what it speaks.
-const helloTimeout = 10 * time.Second
-
 // peek reads until the client has shown whom it means: a TLS ClientHello or, on
 // port 80, an HTTP request, for the very name of CONNECT. It returns all it read.
 func (t *tunnel) peek(first []byte) ([]byte, error) {
 	conn := t.client.stream
-	conn.SetReadDeadline(time.Now().Add(helloTimeout))
+	conn.SetReadDeadline(time.Now().Add(t.g.times.hello))
 	defer conn.SetReadDeadline(time.Time{})
 	buf := getBuffer()
 	defer putBuffer(buf)

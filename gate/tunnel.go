@@ -108,14 +108,11 @@ type refusalError struct{ reason policy.Reason }
 // Error implements error.
 func (e refusalError) Error() string { return string(e.reason) }
 
-// halfOpen is how long a tunnel may be silent after one direction has ended.
-const halfOpen = 5 * time.Minute
-
 // relay moves bytes until the source ends or the budget does.
 func (t *tunnel) relay(dst, src stream, count *meter, b *budget) (total int64, err error) {
 	for {
 		if t.half.Load() {
-			src.SetReadDeadline(time.Now().Add(halfOpen))
+			src.SetReadDeadline(time.Now().Add(t.g.times.halfOpen))
 		}
 		n, moveErr := moveOnce(dst, src, b)
 		count.Add(n)
@@ -130,7 +127,7 @@ func (t *tunnel) relay(dst, src stream, count *meter, b *budget) (total int64, e
 	}
 	// The other direction may be waiting already.
 	t.half.Store(true)
-	dst.SetReadDeadline(time.Now().Add(halfOpen))
+	dst.SetReadDeadline(time.Now().Add(t.g.times.halfOpen))
 	return total, err
 }
 

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"io"
+	"net"
 	"time"
 )
 
@@ -29,8 +30,9 @@ func newUpgraded(body io.ReadCloser, w *responseWriter) io.ReadCloser {
 }
 
 // ReadFrom implements io.ReaderFrom: from the client to the origin.
-func (u *upgraded) ReadFrom(src io.Reader) (int64, error) {
-	n, err := copyCounted(u.ReadWriteCloser, src, u.w.spend)
+func (u *upgraded) ReadFrom(src io.Reader) (n int64, err error) {
+	defer u.contain(&err)
+	n, err = copyCounted(u.ReadWriteCloser, src, u.w.spend)
 	close(u.sent)
 	if c, ok := u.ReadWriteCloser.(interface{ CloseWrite() error }); ok && err == nil {
 		c.CloseWrite()
@@ -40,14 +42,26 @@ func (u *upgraded) ReadFrom(src io.Reader) (int64, error) {
 }
 
 // WriteTo implements io.WriterTo: from the origin to the client.
-func (u *upgraded) WriteTo(dst io.Writer) (int64, error) {
-	n, err := copyCounted(dst, u.ReadWriteCloser, func(n int) bool { u.w.down.Add(int64(n)); return true })
+func (u *upgraded) WriteTo(dst io.Writer) (n int64, err error) {
+	defer u.contain(&err)
+	n, err = copyCounted(dst, u.ReadWriteCloser, func(n int) bool { u.w.down.Add(int64(n)); return true })
 	close(u.got)
 	if c, ok := dst.(interface{ CloseWrite() error }); ok && err == nil {
 		c.CloseWrite()
 	}
 	u.linger(u.sent, err)
 	return n, err
+}
+
+// contain turns a panic into the end of this websocket alone: goproxy calls both
+// directions in goroutines of its own.
+func (u *upgraded) contain(err *error) {
+	if p := recover(); p != nil {
+		u.w.x.gate.logPanic(u.w.x.from)
+		*err = net.ErrClosed
+		u.ReadWriteCloser.Close()
+		u.w.conn.stream.Close()
+	}
 }
 
 // linger waits for the other direction, unless this one broke.

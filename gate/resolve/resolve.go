@@ -101,7 +101,9 @@ func (r *Resolver) Lookup(ctx context.Context, name string) ([]netip.Addr, error
 	flight := r.flights.DoChan(name, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 		defer cancel()
-		return r.lookup(ctx, name), nil
+		e := entry{err: ErrFailed}
+		contained(func() { e = r.lookup(ctx, name) })
+		return e, nil
 	})
 	select {
 	case <-ctx.Done():
@@ -110,6 +112,13 @@ func (r *Resolver) Lookup(ctx context.Context, name string) ([]netip.Addr, error
 		e := result.Val.(entry)
 		return e.addrs, e.err
 	}
+}
+
+// contained lets a panic end this look-up alone: what servers send is taken
+// apart here, and in goroutines that nobody else's recover covers.
+func contained(do func()) {
+	defer func() { _ = recover() }()
+	do()
 }
 
 func (r *Resolver) cached(name string, now time.Time) (entry, bool) {
@@ -147,7 +156,11 @@ func (r *Resolver) lookup(ctx context.Context, name string) entry {
 	defer cancel()
 	results := make(chan answer, 2)
 	for _, qtype := range []uint16{dns.TypeAAAA, dns.TypeA} {
-		go func() { results <- r.family(ctx, name, qtype) }()
+		go func() {
+			var a answer
+			contained(func() { a = r.family(ctx, name, qtype) })
+			results <- a
+		}()
 	}
 	first := <-results
 	var second answer

@@ -161,3 +161,15 @@ func TestLookupContext(t *testing.T) {
 		t.Errorf("got %v, want the context's error", err)
 	}
 }
+
+// A fault in taking an answer apart ends that look-up, not the process.
+func TestPanicIsContained(t *testing.T) {
+	r := New(Config{})
+	r.file.path = ""
+	r.cache = nil // keep and the clients' map are not made for that
+	r.clients = nil
+	r.servers = []Server{{Transport: DoH, Name: "x", Path: "/", Addr: netip.MustParseAddrPort("127.0.0.1:1")}}
+	if _, err := r.Lookup(t.Context(), "a.test"); !errors.Is(err, ErrFailed) {
+		t.Errorf("got %v", err)
+	}
+}
