@@ -28,7 +28,7 @@ type gateSide struct {
 	process  *proc.Process
 	err      error
 	stopping atomic.Bool
-	died     atomic.Bool
+	died     chan struct{} // closed when the gate ended unasked
 	watched  chan struct{} // closed when the watcher is done
 }
 
@@ -41,7 +41,7 @@ func (s *Session) openGate() (endpoints, error) {
 	if s.spec.Net != NetAllow {
 		return endpoints{}, nil
 	}
-	side := &gateSide{watched: make(chan struct{})}
+	side := &gateSide{watched: make(chan struct{}), died: make(chan struct{})}
 	s.net = side
 	loopback := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
 	var err error
@@ -85,7 +85,7 @@ func (s *Session) startGate(ctx context.Context, key []byte) {
 			return
 		}
 		side.process = p
-		go side.watch(s.on.GateDied)
+		go side.watch()
 	}()
 }
 
@@ -99,17 +99,15 @@ func (s *Session) gateUp() error {
 }
 
 // watch waits for the gate's end. If nobody asked for it, it says so and
-// answers the gate's clients by closing: they must not wait.
-func (g *gateSide) watch(told func()) {
+// answers the gate's clients by closing: they must not wait. So it waits for
+// nobody either.
+func (g *gateSide) watch() {
 	defer close(g.watched)
 	<-g.process.Done()
 	if g.stopping.Load() {
 		return
 	}
-	g.died.Store(true)
-	if told != nil {
-		told()
-	}
+	close(g.died)
 	for {
 		conn, err := g.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -126,16 +124,19 @@ func (g *gateSide) stop(ctx context.Context) (gate.Report, bool) {
 	ctx, cancel := context.WithTimeout(ctx, gateStopGrace)
 	defer cancel()
 	var report gate.Report
-	if !g.died.Load() {
+	died := false
+	select {
+	case <-g.died:
+		died = true
+	default:
 		g.stopping.Store(true)
 		var err error
-		if report, err = g.process.Stop(ctx); err != nil {
-			g.died.Store(true)
-		}
+		report, err = g.process.Stop(ctx)
+		died = err != nil
 	}
 	g.close()
 	<-g.watched
-	return report, g.died.Load()
+	return report, died
 }
 
 // kill ends a gate whose run never began.

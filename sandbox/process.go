@@ -20,6 +20,7 @@ import (
 const (
 	helloTimeout = 2 * time.Minute  // podman may copy an image's layers for keep-id first
 	endGrace     = 10 * time.Second // podman cleans up after its container
+	killGrace    = 2 * time.Second  // pid 1 ends when its lifeline does
 )
 
 // podmanProcess is a running podman run. Its output is what podman has to say,
@@ -30,6 +31,8 @@ type podmanProcess struct {
 	cmd    *exec.Cmd
 	stderr *tail
 	done   chan struct{} // closed when cmd was waited for
+
+	init, conmon handle // of the container, once it has said hello
 }
 
 // startPodman starts the container with its end of the lifeline.
@@ -39,7 +42,7 @@ func (s *Session) startPodman(c podman.Container) error {
 		return err
 	}
 	defer theirs.Close()
-	p := &podmanProcess{podman: s.host.Podman, name: c.Name, stderr: &tail{}, done: make(chan struct{})}
+	p := &podmanProcess{podman: s.host.Podman, name: c.Name, stderr: &tail{}, done: make(chan struct{}), init: noHandle, conmon: noHandle}
 	p.cmd = s.host.Podman.Command(context.Background(), c.RunArgs()...)
 	p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, theirs)
 	p.cmd.Stderr = p.stderr
@@ -76,32 +79,22 @@ func (s *Session) hello(ctx context.Context) (int, error) {
 	case st.Stage != handshake.Hello || m.PID == 0:
 		return 0, fmt.Errorf("entrypoint said %q first", st.Stage)
 	}
+	s.podman.init = openHandle(m.PID)
+	// conmon is the parent of the container's first process.
+	if conmon, err := parentOf("/proc", m.PID); err == nil {
+		s.podman.conmon = openHandle(conmon)
+	}
 	return m.PID, s.entry.SetReadDeadline(time.Time{})
 }
 
-// wait waits for podman's end and returns its status.
-func (p *podmanProcess) wait() int {
+// status waits for podman's end and returns its status.
+func (p *podmanProcess) status() int {
 	<-p.done
 	state := p.cmd.ProcessState
 	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		return 128 + int(ws.Signal())
 	}
 	return state.ExitCode()
-}
-
-// end waits for podman after the lifeline was cut, and forces the end of a
-// podman or a container that doesn't.
-func (p *podmanProcess) end() {
-	select {
-	case <-p.done:
-		return
-	case <-time.After(endGrace):
-	}
-	p.cmd.Process.Kill()
-	<-p.done
-	ctx, cancel := context.WithTimeout(context.Background(), endGrace)
-	defer cancel()
-	p.podman.Command(ctx, "rm", "--force", "--time=0", "--ignore", p.name).Run()
 }
 
 // podmanFailure is the failure of a container that did not come to its
@@ -111,7 +104,7 @@ func (s *Session) podmanFailure(fallback error) error {
 	status := podman.StatusPodman
 	select {
 	case <-s.podman.done:
-		status = s.podman.wait()
+		status = s.podman.status()
 	case <-time.After(endGrace):
 		return &Failure{Status: status, Err: fallback}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -24,11 +25,10 @@ type Host struct {
 	UID    int
 }
 
-// Events are told while a run starts and lives. Nil fields are skipped; they
-// are called from one goroutine at a time.
+// Events are told while a run starts, by the goroutine that called Start. Nil
+// fields are skipped.
 type Events struct {
-	Stage    func(handshake.Stage) // each stage of the entrypoint
-	GateDied func()                // the gate ended while the command ran
+	Stage func(handshake.Stage) // each stage of the entrypoint
 }
 
 // Stdio are the command's terminal or pipes, made inside the container. podman
@@ -62,6 +62,9 @@ type Session struct {
 	net     *gateSide   // nil without a gate
 	entry   *fdmsg.Conn // lifeline of the container
 	podman  *podmanProcess
+	ending  *ending // nil before the entrypoint has handed its descriptors out
+	cut     chan struct{}
+	kill    sync.Once
 	stdio   Stdio
 	proof   []handshake.ProbeResult
 	started time.Time
@@ -84,7 +87,7 @@ func Start(ctx context.Context, host Host, spec Spec, on Events) (*Session, erro
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{spec: spec, host: host, on: on, dirs: dirs}
+	s := &Session{spec: spec, host: host, on: on, dirs: dirs, cut: make(chan struct{})}
 	if err := s.start(ctx); err != nil {
 		s.abort()
 		return nil, err
@@ -140,23 +143,20 @@ func (s *Session) Signal(sig syscall.Signal) error {
 }
 
 // Kill ends the container at once: its first process sees the end of file.
-func (s *Session) Kill() error { return s.entry.Close() }
+func (s *Session) Kill() {
+	s.kill.Do(func() {
+		close(s.cut)
+		s.entry.Close()
+	})
+}
 
-// Wait waits for the end of the command, ends the gate and cleans up.
-func (s *Session) Wait(ctx context.Context) Result {
-	status := s.podman.wait()
-	r := Result{
-		Status: status, Started: true, Proof: s.proof,
-		Log: s.dirs.LogPath(),
+// GateDied is closed when the gate has ended although nobody asked it to. It is
+// nil, and so never closed, without a gate.
+func (s *Session) GateDied() <-chan struct{} {
+	if s.net == nil {
+		return nil
 	}
-	s.entry.Close()
-	if s.net != nil {
-		r.Report, r.GateDied = s.net.stop(ctx)
-	}
-	if err := s.dirs.Remove(); err != nil {
-		r.Err = errors.Join(r.Err, err)
-	}
-	return r
+	return s.net.died
 }
 
 // abort undoes a start that failed: whatever runs is ended and waited for.
@@ -165,7 +165,7 @@ func (s *Session) abort() {
 		s.entry.Close()
 	}
 	if s.podman != nil {
-		s.podman.end()
+		s.endContainer()
 	}
 	if s.net != nil {
 		s.net.kill()
@@ -221,13 +221,14 @@ func (s *Session) stages(ctx context.Context) error {
 // takeStdio keeps the descriptors of the Stdio stage.
 func (s *Session) takeStdio(m fdmsg.Message) error {
 	switch {
-	case s.spec.TTY && len(m.Files) == 1:
-		s.stdio.PTY = m.Files[0]
-	case !s.spec.TTY && len(m.Files) == 3:
-		s.stdio.Stdin, s.stdio.Stdout, s.stdio.Stderr = m.Files[0], m.Files[1], m.Files[2]
+	case s.spec.TTY && len(m.Files) == 2:
+		s.stdio.PTY = m.Files[1]
+	case !s.spec.TTY && len(m.Files) == 4:
+		s.stdio.Stdin, s.stdio.Stdout, s.stdio.Stderr = m.Files[1], m.Files[2], m.Files[3]
 	default:
 		m.Close()
 		return fmt.Errorf("entrypoint sent %d descriptors", len(m.Files))
 	}
+	s.ending = watchEnding(m.Files[0])
 	return nil
 }

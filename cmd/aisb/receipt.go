@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -37,7 +38,7 @@ func receipt(u *ui, spec sandbox.Spec, r sandbox.Result, ran time.Duration) {
 	if len(r.Report.Refusals) > 0 {
 		u.notef("log: %s", r.Log)
 	}
-	if r.Err != nil {
+	if r.Err != nil && !errors.Is(r.Err, sandbox.ErrNoStatus) {
 		u.warnf("%v", r.Err)
 	}
 }

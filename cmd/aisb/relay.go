@@ -59,10 +59,10 @@ func startRelay(s *sandbox.Session, u *ui) (*relay, error) {
 		if err != nil {
 			return nil, fmt.Errorf("put the terminal into raw mode: %w", err)
 		}
-		u.eol = "\r\n"
+		u.raw.Store(true)
 		r.restore = func() {
 			term.Restore(int(r.stdin.Fd()), state)
-			u.eol = "\n"
+			u.raw.Store(false)
 		}
 	}
 	r.copyAll()
@@ -71,7 +71,18 @@ func startRelay(s *sandbox.Session, u *ui) (*relay, error) {
 		close(r.drained)
 	}()
 	go r.passSignals()
+	go r.tellGateDied()
 	return r, nil
+}
+
+// tellGateDied has a goroutine of its own, since a terminal that is held up or a
+// pipe that nobody reads holds up who writes to it.
+func (r *relay) tellGateDied() {
+	select {
+	case <-r.session.GateDied():
+		r.ui.line("error: ", "the gate has ended: the sandbox reaches nothing any more")
+	case <-r.done:
+	}
 }
 
 // copyAll starts the copies in each direction.

@@ -211,7 +211,6 @@ func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec
 				u.notef("trace: %s: %s after aisb's start, %d us after the go", s.Stage, time.Since(begin).Round(time.Millisecond), s.Micros)
 			}
 		},
-		GateDied: func() { u.line("error: ", "the gate has ended: the sandbox reaches nothing any more") },
 	})
 	if err != nil {
 		interrupted := startCtx.Err() != nil
@@ -234,7 +233,10 @@ func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec
 		// Otherwise nobody reads what aisb writes: the receipt would get stuck too.
 		receipt(u, spec, result, time.Since(session.Started()))
 	}
-	if result.Status != 0 {
+	switch {
+	case errors.Is(result.Err, sandbox.ErrNoStatus) && through:
+		return &exitError{code: result.Status, err: result.Err, hint: result.Hint}
+	case result.Status != 0:
 		return &exitError{code: result.Status}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 )
 
 // Rules of what aisb says. Nothing else in the program prints or exits.
@@ -29,7 +30,7 @@ type ui struct {
 	Out io.Writer
 	Err io.Writer
 
-	eol string // "\r\n" while the terminal is in raw mode; "" means "\n"
+	raw atomic.Bool // the terminal is in raw mode: a line needs its own return
 }
 
 // exitError ends the program with a status, a reason and what to do.
@@ -82,9 +83,9 @@ func (u *ui) hintf(format string, args ...any) { u.line("hint: ", fmt.Sprintf(fo
 func (u *ui) notef(format string, args ...any) { u.line("", fmt.Sprintf(format, args...)) }
 
 func (u *ui) line(kind, text string) {
-	eol := u.eol
-	if eol == "" {
-		eol = "\n"
+	eol := "\n"
+	if u.raw.Load() {
+		eol = "\r\n"
 	}
 	fmt.Fprintf(u.Err, "aisb: %s%s%s", kind, printable(text), eol)
 }

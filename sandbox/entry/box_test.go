@@ -164,6 +164,7 @@ func (b *box) begin(cfg handshake.Config) {
 // outcome is how a start went.
 type outcome struct {
 	stages []handshake.Stage
+	status *os.File // of the command
 	files  []*os.File
 }
 
@@ -181,7 +182,10 @@ func (b *box) stages() outcome {
 			b.t.Fatalf("receive stage: %v\n%s", err, &b.stderr)
 		}
 		o.stages = append(o.stages, s)
-		o.files = append(o.files, m.Files...)
+		if s.Stage == handshake.Stdio && len(m.Files) > 0 {
+			o.status = m.Files[0]
+			o.files = append(o.files, m.Files[1:]...)
+		}
 		b.t.Cleanup(m.Close)
 	}
 }

@@ -54,7 +54,8 @@ type entry struct {
 	retry   []handshake.Mount    // mounts whose source only UID can look at
 	signals *signals
 	command command
-	shut    bool // nothing more is told to aisb
+	status  *os.File // takes one byte, the command's status
+	shut    bool     // nothing more is told to aisb
 
 	// afterApply is a seam of the tests: it spoils the fence between
 	// installing and reading it back.
@@ -90,7 +91,7 @@ func (e *entry) run() int {
 			return e.giveUp(f)
 		}
 	}
-	return e.supervise()
+	return e.handOver(e.supervise())
 }
 
 // harden closes what other processes could use before anything is known.
@@ -171,7 +172,7 @@ func (e *entry) tell(s handshake.Stage, files ...*os.File) *failure {
 // giveUp reports a failure and returns the status to exit with.
 func (e *entry) giveUp(f *failure) int {
 	if e.shut {
-		return f.status
+		return e.handOver(f.status)
 	}
 	s := handshake.Stage{Stage: f.stage, Error: f.err.Error(), Hint: f.hint, Status: f.status}
 	s.Micros = time.Since(e.began).Microseconds()
@@ -180,6 +181,13 @@ func (e *entry) giveUp(f *failure) int {
 		complain(f.err)
 	}
 	return f.status
+}
+
+// handOver gives aisb the command's status. Without it aisb knows that this
+// process ended in a way that it didn't choose, whatever its own status says.
+func (e *entry) handOver(status int) int {
+	e.status.Write([]byte{byte(status)}) // an error means that aisb is gone
+	return status
 }
 
 // complain is for a start so wrong that aisb can't be told.

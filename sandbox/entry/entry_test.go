@@ -2,6 +2,7 @@ package entry
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"io"
 	"os"
@@ -155,6 +156,16 @@ func TestStatusOfTheCommand(t *testing.T) {
 			if status := b.wait(); status != c.status {
 				t.Errorf("status %d, want %d", status, c.status)
 			}
+			// A status that was handed over is the command's own.
+			if o.status != nil {
+				want := []byte{byte(c.status)}
+				if o.last().Error != "" {
+					want = nil
+				}
+				if got, err := io.ReadAll(o.status); err != nil || !bytes.Equal(got, want) {
+					t.Errorf("handed over %v, %v, want %v", got, err, want)
+				}
+			}
 		})
 	}
 }
@@ -220,8 +231,10 @@ func TestEndOfAisbEndsAll(t *testing.T) {
 	if took := time.Since(began); took > 2*time.Second {
 		t.Errorf("it took %v", took)
 	}
-	if rest, err := io.ReadAll(o.files[1]); err != nil || len(rest) > 0 {
-		t.Errorf("output after the end: %q, %v", rest, err)
+	for _, f := range []*os.File{o.files[1], o.status} {
+		if rest, err := io.ReadAll(f); err != nil || len(rest) > 0 {
+			t.Errorf("after the end: %q, %v", rest, err)
+		}
 	}
 }
 

@@ -11,7 +11,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
+	"unsafe"
 
 	"github.com/google/nftables"
 	"github.com/mdlayher/netlink"
@@ -125,15 +127,74 @@ func signalInit() int {
 		if passed {
 			continue
 		}
-		for range 3 {
-			if err := unix.Kill(1, n); err != nil {
-				fmt.Println(n, err)
+		for how, send := range ways {
+			if err := send(n); err != nil {
+				fmt.Println(n, how, err)
 				return 1
 			}
 		}
 	}
 	// It must still reap: an orphan of pid 1 disappears.
 	return orphans(10)
+}
+
+// ways are those in which a process can send a signal to pid 1. By most it looks
+// to the Go runtime as if a fault of pid 1's own had caused it.
+var ways = map[string]func(unix.Signal) error{
+	"kill": func(n unix.Signal) error { return unix.Kill(1, n) },
+	"tgkill": func(n unix.Signal) error {
+		tasks, err := os.ReadDir("/proc/1/task")
+		for _, task := range tasks {
+			tid, _ := strconv.Atoi(task.Name())
+			if err := unix.Tgkill(1, tid, n); err != nil && err != unix.ESRCH {
+				return err
+			}
+		}
+		return err
+	},
+	"queued": func(n unix.Signal) error {
+		info := siginfo{sig: int32(n), code: -1} // SI_QUEUE
+		_, _, errno := unix.Syscall(unix.SYS_RT_SIGQUEUEINFO, 1, uintptr(n), uintptr(unsafe.Pointer(&info)))
+		return unwrapErrno(errno)
+	},
+	"by descriptor": func(n unix.Signal) error {
+		fd, err := unix.PidfdOpen(1, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		info := siginfo{sig: int32(n), code: -4} // SI_ASYNCIO
+		_, _, errno := unix.Syscall6(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(fd), uintptr(n), uintptr(unsafe.Pointer(&info)), 0, 0, 0)
+		return unwrapErrno(errno)
+	},
+	"by a socket": func(n unix.Signal) error {
+		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fds[0])
+		defer unix.Close(fds[1])
+		for _, c := range [][2]int{{unix.F_SETOWN, 1}, {unix.F_SETSIG, int(n)}, {unix.F_SETFL, unix.O_ASYNC}} {
+			if _, err := unix.FcntlInt(uintptr(fds[0]), c[0], c[1]); err != nil {
+				return err
+			}
+		}
+		_, err = unix.Write(fds[1], []byte{0})
+		return err
+	},
+}
+
+// siginfo is the kernel's siginfo_t on 64-bit machines.
+type siginfo struct {
+	sig, errno, code int32
+	_                [29]int32
+}
+
+func unwrapErrno(errno syscall.Errno) error {
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 // await says that it is ready and ends with the signal that it got.

@@ -3,6 +3,7 @@ package entry
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -14,11 +15,16 @@ import (
 // path of the data.
 func (e *entry) stdio() *failure {
 	var ours []*os.File
-	var err error
-	if e.cfg.TTY {
+	status, err := e.statusPipe()
+	switch {
+	case err != nil:
+	case e.cfg.TTY:
 		ours, err = e.terminal()
-	} else {
+	default:
 		ours, err = e.pipes()
+	}
+	if status != nil {
+		ours = slices.Insert(ours, 0, status)
 	}
 	defer func() {
 		for _, f := range ours {
@@ -30,6 +36,17 @@ func (e *entry) stdio() *failure {
 	}
 	// Sent copies stay open in aisb alone: its end is the command's end of file.
 	return e.tell(handshake.Stage{Stage: handshake.Stdio}, ours...)
+}
+
+// statusPipe makes the pipe that the command's status goes through. The command
+// gets neither end: its end of file is the end of pid 1 and of nothing else.
+func (e *entry) statusPipe() (*os.File, error) {
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+		return nil, fmt.Errorf("make pipe: %w", err)
+	}
+	e.status = os.NewFile(uintptr(p[1]), "status")
+	return os.NewFile(uintptr(p[0]), "status"), nil
 }
 
 // terminal makes a pty with its size set before anyone can read it.

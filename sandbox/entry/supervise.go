@@ -1,10 +1,12 @@
 package entry
 
 import (
+	"fmt"
 	"os"
 	"os/signal"
 	"sync"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -49,11 +51,12 @@ func (e *entry) obey() {
 // maxSignal is the highest signal number (_NSIG).
 const maxSignal = 64
 
-// signals passes signals on to the command. Every signal that can be is caught,
-// because the command's processes run as pid 1's user: a default action would
-// let them end or stop pid 1 and the Go runtime, which has defaults of its own
-// that the kernel's protection of pid 1 doesn't cover. Caught and not ignored,
-// or the command would inherit that.
+// signals passes signals on to the command. The command's processes run as pid
+// 1's user and may signal it. The kernel drops what pid 1 has no handler for
+// (SIGNAL_UNKILLABLE in kernel/signal.c), but the Go runtime has handlers for
+// most, which end the process by default. So every signal that can be is caught
+// by the program: not ignored, or the command would inherit that. What can't be
+// caught for good is left to the kernel, see leaveFaults.
 type signals struct {
 	mu    sync.Mutex
 	pid   int // of the command, 0 before
@@ -82,6 +85,43 @@ func catchSignals() *signals {
 		}
 	}()
 	return s
+}
+
+// faults are the signals that mean a crash to the Go runtime although the
+// program catches them: unless their code is SI_USER or SI_TKILL it takes them
+// for the processor's (sighandler in runtime/signal_unix.go). Everybody may
+// queue one with another code, by rt_sigqueueinfo(2), pidfd_send_signal(2) or
+// the F_SETSIG of fcntl(2).
+var faults = []unix.Signal{
+	unix.SIGILL, unix.SIGTRAP, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSTKFLT, unix.SIGSYS,
+}
+
+// leaveFaults takes the runtime's handlers of the faults away, whereupon the
+// kernel drops those that a process of the sandbox sends to its pid 1. A fault
+// of pid 1's own still ends it (force_sig_info_to_task), and with it the
+// sandbox. It comes late, so that until then a crash says where it was.
+func leaveFaults() error {
+	var byDefault, got sigaction
+	for _, sig := range faults {
+		for _, step := range []struct{ set, get *sigaction }{{set: &byDefault}, {get: &got}} {
+			_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig),
+				uintptr(unsafe.Pointer(step.set)), uintptr(unsafe.Pointer(step.get)), unsafe.Sizeof(got.mask), 0, 0)
+			if errno != 0 {
+				return fmt.Errorf("leave %v to the kernel: %w", sig, errno)
+			}
+		}
+		if got.handler != 0 {
+			return fmt.Errorf("%v still has a handler", sig)
+		}
+	}
+	return nil
+}
+
+// sigaction is the kernel's struct sigaction on amd64 and arm64. The zero value
+// is the default action.
+type sigaction struct {
+	handler, flags, restorer uintptr
+	mask                     uint64
 }
 
 // fork starts the command, and says whether signals go to its whole process

@@ -14,6 +14,7 @@
 //	                       <-- stdio ---  with descriptors, see Stdio
 //	                       <-- start ---  about to start the harness
 //	                       (the entrypoint shuts its sending side)
+//	                       one byte, the command's status, over a pipe of its own
 //	   --- Control (signals, size) -->    for as long as the harness lives
 //	   closes, or dies ------------->     end of file: pid 1 ends the container
 //
@@ -109,8 +110,11 @@ const (
 	Fenced  StageName = "fence"
 	Proved  StageName = "proof"
 	Dropped StageName = "drop"
-	Stdio   StageName = "stdio" // with descriptors: pty master, or stdin (write end), stdout, stderr (read ends)
-	Start   StageName = "start"
+	// Stdio comes with descriptors: the read end of the pipe for the command's
+	// status, then the pty's master or stdin (write end), stdout and stderr (read
+	// ends).
+	Stdio StageName = "stdio"
+	Start StageName = "start"
 )
 
 // Stage is a message of the entrypoint.

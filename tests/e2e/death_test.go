@@ -145,3 +145,50 @@ func TestPastaKilled(t *testing.T) {
 	l.wait(10 * time.Second)
 	gone()
 }
+
+// TestPidOneKilled: a sandbox whose pid 1 is killed from outside has no status of
+// the command's, and aisb says so.
+func TestPidOneKilled(t *testing.T) {
+	gone := wantNothingLeft(t)
+	l := call{dir: project(t)}.start(t, allowed, sh("echo ready; sleep 1000")...)
+	l.waitOut("ready\n")
+	if err := syscall.Kill(child(t, "aisb-entry"), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	o := l.wait(runTimeout)
+	o.wantStatus(t, 137)
+	wantIn(t, "error", o.stderr, "aisb: error: the container's pid 1 ended without handing over a status", "aisb: hint: ")
+	gone()
+}
+
+// TestHungPodman: a stop is a stop, also of a container that is paused, and of
+// one whose conmon can't tell podman of its end.
+func TestHungPodman(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		hang func(t *testing.T)
+	}{
+		{"paused", func(t *testing.T) {
+			asUser(t, "podman", "pause", strings.TrimSpace(asUser(t, "podman", "ps", "--quiet")))
+		}},
+		{"stopped conmon", func(t *testing.T) {
+			if err := syscall.Kill(child(t, "conmon"), syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			gone := wantNothingLeft(t)
+			l := call{dir: project(t)}.start(t, allowed, sh("trap 'exit 9' TERM; echo ready; while :; do sleep 0.1; done")...)
+			l.waitOut("ready\n")
+			tt.hang(t)
+			l.signal(syscall.SIGTERM)
+			o := l.wait(runTimeout)
+			if want := map[string]int{"paused": 137, "stopped conmon": 9}[tt.name]; o.status != want {
+				t.Errorf("status %d, want %d\n%s", o.status, want, o.stderr)
+			}
+			t.Logf("it took %v", o.took)
+			gone()
+		})
+	}
+}

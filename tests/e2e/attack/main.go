@@ -75,6 +75,8 @@ func attempts() []attempt {
 		{"may-tcp6", socket(unix.AF_INET6, unix.SOCK_STREAM, 0)},
 		{"may-unix", socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)},
 		{"may-route-netlink", socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE)},
+		// pid 1 must not take it for a fault of its own.
+		{"may-queue-fault", queueFault},
 		{"may-thread", func() error { return call(unix.SYS_GETTID) }},
 
 		{"vsock", socket(unix.AF_VSOCK, unix.SOCK_STREAM, 0)},
@@ -184,6 +186,17 @@ func bpf() error {
 	// BPF_MAP_CREATE of an array, which needs no more than this.
 	attr := struct{ kind, key, value, entries, flags uint32 }{2, 4, 4, 1, 0}
 	return call(unix.SYS_BPF, 0, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
+}
+
+// queueFault sends pid 1 what looks like a fault, to all of its threads' process.
+func queueFault() error {
+	for _, sig := range []unix.Signal{unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGTRAP, unix.SIGSYS} {
+		info := [32]int32{int32(sig), 0, -1 /* SI_QUEUE */} // siginfo_t
+		if err := call(unix.SYS_RT_SIGQUEUEINFO, 1, uintptr(sig), uintptr(unsafe.Pointer(&info))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // gain asks for CAP_NET_ADMIN.

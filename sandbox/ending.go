@@ -1,0 +1,164 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/aisb-dev/aisb/sandbox/podman"
+)
+
+// ErrNoStatus reports that the container's first process has ended in a way
+// that it didn't choose, and the command with it.
+var ErrNoStatus = errors.New("the container's pid 1 ended without handing over a status")
+
+// ending is what comes through the pipe for the command's status: one byte, or
+// the end of file when pid 1 is gone.
+type ending struct {
+	done   chan struct{} // closed when the two below are known
+	told   bool
+	status int
+}
+
+func watchEnding(pipe *os.File) *ending {
+	e := &ending{done: make(chan struct{})}
+	go func() {
+		defer close(e.done)
+		defer pipe.Close()
+		var b [1]byte
+		if _, err := io.ReadFull(pipe, b[:]); err == nil {
+			e.told, e.status = true, int(b[0])
+		}
+	}()
+	return e
+}
+
+// handed is the command's status, if pid 1 has handed it over by now.
+func (e *ending) handed() (status int, ok bool) {
+	select {
+	case <-e.done:
+		return e.status, e.told
+	default:
+		return 0, false
+	}
+}
+
+// Wait waits for the end of the command, ends the gate and cleans up. However
+// podman fares, it returns soon after the command has ended or Kill was called.
+func (s *Session) Wait(ctx context.Context) Result {
+	select {
+	case <-s.ending.done:
+	case <-s.podman.done:
+	case <-s.cut:
+	}
+	s.endContainer()
+	r := Result{Started: true, Proof: s.proof, Log: s.dirs.LogPath()}
+	r.Status, r.Err = s.verdict(s.podman.status())
+	if r.Err != nil {
+		r.Hint = "something outside has killed it, such as podman kill or a limit of memory, or it crashed: please report that"
+	}
+	if s.net != nil {
+		r.Report, r.GateDied = s.net.stop(ctx)
+	}
+	if err := s.dirs.Remove(); err != nil {
+		r.Err = errors.Join(r.Err, err)
+	}
+	return r
+}
+
+// verdict is the status of a run whose podman ended with a status of its own.
+// The command's is what pid 1 handed over. Without that, a signal's is kept,
+// since it tells what happened; any other would pass for the command's.
+func (s *Session) verdict(podmans int) (int, error) {
+	if status, ok := s.ending.handed(); ok {
+		return status, nil
+	}
+	select {
+	case <-s.cut:
+		return podmans, nil // as asked
+	default:
+	}
+	if podmans <= 128 {
+		podmans = podman.StatusPodman
+	}
+	return podmans, ErrNoStatus
+}
+
+// endContainer sees to it that podman and the container end.
+func (s *Session) endContainer() {
+	defer s.podman.close()
+	s.podman.end()
+	// podman may have been killed, and the container live on.
+	s.entry.Close()
+	if s.ending == nil || within(s.ending.done, killGrace) {
+		return
+	}
+	s.podman.init.kill()
+	within(s.ending.done, endGrace)
+}
+
+// handle is a process that can be killed though its parent hangs. A pidfd can't
+// come to mean another process.
+type handle int
+
+const noHandle handle = -1
+
+func openHandle(pid int) handle {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return noHandle // it has ended already
+	}
+	return handle(fd)
+}
+
+// kill works on a frozen process too, and on root of the container: the user
+// owns the user namespace above.
+func (h handle) kill() {
+	if h != noHandle {
+		unix.PidfdSendSignal(int(h), unix.SIGKILL, nil, 0)
+	}
+}
+
+func (h handle) close() {
+	if h != noHandle {
+		unix.Close(int(h))
+	}
+}
+
+// end sees to it that container and podman end, once the command has or the
+// lifeline is cut: usually by waiting. A container that is paused can't see the
+// end of its lifeline, and a podman whose conmon is stopped never ends.
+func (p *podmanProcess) end() {
+	if within(p.done, killGrace) {
+		return
+	}
+	p.init.kill()
+	if within(p.done, endGrace) {
+		return
+	}
+	p.conmon.kill()
+	p.cmd.Process.Kill()
+	<-p.done
+	ctx, cancel := context.WithTimeout(context.Background(), endGrace)
+	defer cancel()
+	p.podman.Command(ctx, "rm", "--force", "--time=0", "--ignore", p.name).Run()
+}
+
+func (p *podmanProcess) close() {
+	p.init.close()
+	p.conmon.close()
+}
+
+// within reports whether ch is closed within a time.
+func within(ch <-chan struct{}, limit time.Duration) bool {
+	select {
+	case <-ch:
+		return true
+	case <-time.After(limit):
+		return false
+	}
+}
