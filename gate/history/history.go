@@ -1,5 +1,5 @@
-// Package history reads a gate's log and judges it by other rules. It is pure:
-// callers open the files.
+// Package history reads a gate's log and judges it by other rules. It opens
+// no files and asks no network: callers do.
 package history
 
 import (
