@@ -97,7 +97,7 @@ func (s *Session) endContainer() {
 	if s.ending == nil || within(s.ending.done, killGrace) {
 		return
 	}
-	s.podman.init.kill()
+	s.podman.init.signal(unix.SIGKILL)
 	within(s.ending.done, endGrace)
 }
 
@@ -115,11 +115,11 @@ func openHandle(pid int) handle {
 	return handle(fd)
 }
 
-// kill works on a frozen process too, and on root of the container: the user
-// owns the user namespace above.
-func (h handle) kill() {
+// signal reaches root of the container too, since the user owns the user
+// namespace above, and by SIGKILL a frozen process.
+func (h handle) signal(sig unix.Signal) {
 	if h != noHandle {
-		unix.PidfdSendSignal(int(h), unix.SIGKILL, nil, 0)
+		unix.PidfdSendSignal(int(h), sig, nil, 0)
 	}
 }
 
@@ -136,16 +136,21 @@ func (p *podmanProcess) end() {
 	if within(p.done, killGrace) {
 		return
 	}
-	p.init.kill()
+	p.init.signal(unix.SIGKILL)
+	p.conmon.signal(unix.SIGCONT)
 	if within(p.done, endGrace) {
 		return
 	}
-	p.conmon.kill()
+	p.conmon.signal(unix.SIGKILL)
 	p.cmd.Process.Kill()
 	<-p.done
 	ctx, cancel := context.WithTimeout(context.Background(), endGrace)
 	defer cancel()
-	p.podman.Command(ctx, "rm", "--force", "--time=0", "--ignore", p.name).Run()
+	for range 2 { // without a conmon the first one fails, and notes that the container has ended
+		if p.podman.Command(ctx, "rm", "--force", "--time=0", "--ignore", p.name).Run() == nil {
+			return
+		}
+	}
 }
 
 func (p *podmanProcess) close() {

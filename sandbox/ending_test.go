@@ -69,14 +69,14 @@ func TestHandle(t *testing.T) {
 		cmd.Wait()
 		close(done)
 	}()
-	h.kill()
+	h.signal(syscall.SIGKILL)
 	if !within(done, 10*time.Second) {
 		cmd.Process.Kill()
 		t.Fatal("a stopped process lives on")
 	}
-	h.kill()
+	h.signal(syscall.SIGKILL)
 	gone := openHandle(cmd.Process.Pid)
-	gone.kill()
+	gone.signal(syscall.SIGKILL)
 	gone.close()
 	if gone != noHandle {
 		t.Error("a process that was waited for has a handle")
