@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -167,7 +168,10 @@ func (l *lab) bootstrap(dir string, packages []string) error {
 		if err != nil {
 			return err
 		}
-		err = tool("debootstrap", "--variant=minbase", "--cache-dir="+debs,
+		// It mounts proc and sysfs in the new root. In namespaces of its own they go
+		// with it, however it ends, before anything removes the root.
+		err = tool("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
+			"debootstrap", "--variant=minbase", "--cache-dir="+debs,
 			"--include="+strings.Join(packages, ","), suite, dir)
 		if err == nil {
 			return os.Remove(conf + "/lab")
@@ -198,6 +202,7 @@ func inRoot(root string, command ...string) error {
 // tool runs a command of the machine; its output is shown only when it fails.
 func tool(name string, args ...string) error {
 	cmd := exec.Command(name, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // nothing goes on without us
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C",
 		"PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin")
 	out, err := cmd.CombinedOutput()

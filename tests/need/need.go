@@ -73,6 +73,8 @@ func must(t testing.TB, what string, err error) {
 // where nothing is.
 const left = "AISB_TEST_LEFT"
 
+// writeDown adds a line with what happens to the test, its package's directory,
+// the reason and its name.
 func writeDown(path, test, what, text string) error {
 	if path == "" {
 		return nil
@@ -86,16 +88,17 @@ func writeDown(path, test, what, text string) error {
 		return err
 	}
 	defer f.Close()
-	_, err = fmt.Fprintf(f, "%s %s in %s: %s\n", whereElse(what), test, pkg, text)
+	test, _, _ = strings.Cut(test, "/") // many parts of one test lack the same
+	_, err = fmt.Fprintf(f, "%s\t%s\t%s\t%s\n", whereElse(what), pkg, text, test)
 	return err
 }
 
 // whereElse says where a test that what is missing for does run.
 func whereElse(what string) string {
 	if what == "root" || what == "lab" {
-		return "left to 'sudo make test':"
+		return "left to 'sudo make test'"
 	}
-	return "left out:"
+	return "left out"
 }
 
 type verdict int

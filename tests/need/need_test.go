@@ -66,8 +66,8 @@ func TestWriteDown(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, what := range []string{"root", "nft"} {
-		if err := writeDown(path, "TestX", what, what+" is missing"); err != nil {
+	for _, r := range [][2]string{{"TestX", "root"}, {"TestX/part/1", "nft"}} {
+		if err := writeDown(path, r[0], r[1], r[1]+" is missing"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -79,8 +79,8 @@ func TestWriteDown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "left to 'sudo make test': TestX in " + pkg + ": root is missing\n" +
-		"left out: TestX in " + pkg + ": nft is missing\n"
+	want := "left to 'sudo make test'\t" + pkg + "\troot is missing\tTestX\n" +
+		"left out\t" + pkg + "\tnft is missing\tTestX\n"
 	if string(got) != want {
 		t.Errorf("got:\n%swant:\n%s", got, want)
 	}
