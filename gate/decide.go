@@ -20,6 +20,7 @@ type decision struct {
 	policy.Decision
 	target policy.Target
 	addrs  []netip.AddrPort
+	byName bool    // the upstream proxy resolves, so there are no addresses
 	budget *budget // of the rule, nil is none
 }
 
@@ -27,7 +28,7 @@ type decision struct {
 // addresses, so a kept connection of one may serve the other.
 func (d *decision) key() string {
 	h := sha256.New()
-	fmt.Fprint(h, d.target, d.Private, d.Reason, d.addrs)
+	fmt.Fprint(h, d.target, d.Private, d.Reason, d.addrs, d.byName)
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
@@ -46,11 +47,18 @@ func (g *Gate) decide(ctx context.Context, method string, t policy.Target) (*dec
 		}
 		return nil, r
 	}
+	dec := &decision{Decision: d, target: t, budget: g.budgets.of(d)}
+	if g.upstream.resolves(t, d) {
+		dec.byName = true
+		if r := g.capNames(method, t, d, false); r != nil {
+			return nil, r
+		}
+		return dec, nil
+	}
 	addrs, ref := g.addresses(ctx, method, t, d)
 	if ref != nil {
 		return nil, ref
 	}
-	dec := &decision{Decision: d, target: t, budget: g.budgets.of(d)}
 	if d.Reason == policy.HostService {
 		dec.addrs = []netip.AddrPort{netip.AddrPortFrom(addrs[0], t.Port)}
 		return dec, nil
@@ -87,19 +95,26 @@ func (g *Gate) addresses(ctx context.Context, method string, t policy.Target, d 
 		return []netip.Addr{t.Addr}, nil
 	}
 	known := g.resolver.Cached(t.Host)
-	if d.Rule.Wildcard || d.Rule.All {
-		if !known && !g.names.take(d.Rule.Text, t.Host) {
-			r := refuse(method, t, d)
-			r.reason, r.status = policy.Limit, http.StatusForbidden
-			r.why = "too many new names below one wildcard in a minute"
-			return nil, r
-		}
+	if r := g.capNames(method, t, d, known); r != nil {
+		return nil, r
 	}
 	addrs, reason := g.lookup(ctx, t.Host, known)
 	if reason != "" {
 		return nil, failure(method, t, d, reason, http.StatusBadGateway)
 	}
 	return addrs, nil
+}
+
+// capNames refuses a name below a wildcard when there have been too many that
+// were new. known ones tell nobody anything.
+func (g *Gate) capNames(method string, t policy.Target, d policy.Decision, known bool) *refusal {
+	if !d.Rule.Wildcard && !d.Rule.All || known || g.names.take(d.Rule.Text, t.Host) {
+		return nil
+	}
+	r := refuse(method, t, d)
+	r.reason, r.status = policy.Limit, http.StatusForbidden
+	r.why = "too many new names below one wildcard in a minute"
+	return r
 }
 
 // lookup returns a name's addresses, or why there are none. known says that it

@@ -70,7 +70,7 @@ func TestNoDecisionNoDial(t *testing.T) {
 	l := startLab(t, "", nil, nil)
 	allowed := policy.Decision{Allow: true, Reason: policy.Listed}
 	for name, d := range map[string]*decision{"none": nil, "zero": {}, "no address": {Decision: allowed}} {
-		if _, err := l.gate.dial(t.Context(), d); !errors.Is(err, errUndecided) {
+		if _, _, err := l.gate.dial(t.Context(), d); !errors.Is(err, errUndecided) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -17,19 +17,30 @@ const (
 
 // dial connects to one of a decision's addresses. It is the only place from
 // which the gate connects to anything that a client asked for.
-func (g *Gate) dial(ctx context.Context, d *decision) (conn *net.TCPConn, err error) {
-	if d == nil || !d.Allow || len(d.addrs) == 0 {
-		return nil, errUndecided
+//
+// It returns the address that was judged, which is the connection's peer only
+// where there is no upstream proxy. It is none where that proxy resolves.
+func (g *Gate) dial(ctx context.Context, d *decision) (conn *net.TCPConn, to netip.AddrPort, err error) {
+	if d == nil || !d.Allow || len(d.addrs) == 0 && (!d.byName || g.upstream == nil) {
+		return nil, to, errUndecided
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	begin := time.Now()
 	defer func() { g.metrics.Dialled(time.Since(begin), err == nil) }()
+	if g.upstream.takes(d) {
+		return g.dialUpstream(ctx, d)
+	}
 	addrs := order(d.addrs)
 	if len(addrs) == 1 {
-		return dialOne(ctx, addrs[0])
+		conn, err = dialOne(ctx, addrs[0])
+	} else {
+		conn, err = race(ctx, addrs)
 	}
-	return race(ctx, addrs)
+	if err != nil {
+		return nil, to, err
+	}
+	return conn, addrOf(conn), nil
 }
 
 func dialOne(ctx context.Context, addr netip.AddrPort) (*net.TCPConn, error) {

@@ -97,12 +97,12 @@ func (g *Gate) dialConnect(req *http.Request, _, _ string) (net.Conn, error) {
 	if x == nil || x.decision == nil || x.client == nil {
 		return nil, errUndecided
 	}
-	conn, err := g.dial(req.Context(), x.decision)
+	conn, to, err := g.dial(req.Context(), x.decision)
 	if err != nil {
 		x.refusal = dialFailure(x, err)
 		return nil, err
 	}
-	return newTunnel(x, conn).server, nil
+	return newTunnel(x, conn, to).server, nil
 }
 
 // connectFailed answers a CONNECT whose dial failed.

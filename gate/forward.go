@@ -155,7 +155,14 @@ func (g *Gate) dialRequest(ctx context.Context, _, addr string) (net.Conn, error
 	if x == nil || x.decision == nil || addr != x.decision.key()+":80" {
 		return nil, errUndecided
 	}
-	return g.dial(ctx, x.decision)
+	conn, to, err := g.dial(ctx, x.decision)
+	if err != nil {
+		return nil, err
+	}
+	if g.upstream == nil {
+		return conn, nil
+	}
+	return throughConn{conn, to}, nil
 }
 
 // handleResponse makes an answer ready for the client, and makes one when there

@@ -40,7 +40,8 @@ type Config struct {
 	Command  string  // what an --allow is added to, in answers: "aisb run"
 	MaxConns int     // connections at once, 0 is DefaultMaxConns
 
-	Metrics *metrics.Metrics // nil counts nothing
+	Metrics  *metrics.Metrics // nil counts nothing
+	Upstream *Upstream        // the proxy to connect through, nil for none
 }
 
 // DefaultMaxConns leaves room for some ten thousand tunnels that are silent.
@@ -64,9 +65,11 @@ type Gate struct {
 	moved   struct{ up, down atomic.Int64 } // bytes of all flows, ended or not
 	budgets budgets
 	times   times
-	flows   flows
-	lastID  atomic.Uint64
-	slots   chan struct{} // one a connection
+
+	upstream *Upstream // nil connects directly
+	flows    flows
+	lastID   atomic.Uint64
+	slots    chan struct{} // one a connection
 
 	engine    *goproxy.ProxyHttpServer
 	transport *http.Transport
@@ -92,7 +95,7 @@ func New(c Config) (*Gate, error) {
 		c.Command = "aisb gate"
 	}
 	g := &Gate{
-		resolver: c.Resolver, log: c.Log, clients: c.Clients, key: c.Key, command: c.Command, metrics: c.Metrics,
+		resolver: c.Resolver, log: c.Log, clients: c.Clients, key: c.Key, command: c.Command, metrics: c.Metrics, upstream: c.Upstream,
 		names:    nameCap{limit: newNames},
 		times:    patient(),
 		slots:    make(chan struct{}, c.MaxConns),

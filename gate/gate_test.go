@@ -132,13 +132,16 @@ func TestHappyEyeballs(t *testing.T) {
 	dead.Close()
 	l := startLab(t, "", nil, nil)
 	d := &decision{Decision: policy.Decision{Allow: true}, addrs: []netip.AddrPort{dead.Addr, dead.Addr, o.Addr}}
-	c, err := l.gate.dial(t.Context(), d)
+	c, to, err := l.gate.dial(t.Context(), d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Close()
+	if to != o.Addr {
+		t.Errorf("connected to %s", to)
+	}
 	d.addrs = []netip.AddrPort{dead.Addr, dead.Addr}
-	if _, err := l.gate.dial(t.Context(), d); err == nil {
+	if _, _, err := l.gate.dial(t.Context(), d); err == nil {
 		t.Error("connected to nothing")
 	}
 }

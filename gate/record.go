@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"net"
 	"net/netip"
 	"time"
 
@@ -32,9 +31,9 @@ func (x *exchange) greeting() hello {
 }
 
 // logAllow writes that an exchange may go on, and where it is connected to.
-func (g *Gate) logAllow(x *exchange, conn net.Conn) {
+func (g *Gate) logAllow(x *exchange, to netip.AddrPort) {
 	r := x.record(EventAllow, x.decision.Reason)
-	r.Addr = addrOf(conn)
+	r.Addr = to
 	g.write(r)
 	g.counts.reached(x.target, x.decision.Reason)
 }

@@ -162,10 +162,11 @@ func (w *responseWriter) failure() *refusal {
 // connected notes the connection that the request goes out on. A retry has
 // another, and no second line in the log.
 func (w *responseWriter) connected(conn net.Conn) {
-	addr := addrOf(conn).Addr()
+	to := addrOf(conn)
+	addr := to.Addr()
 	w.to.Store(&addr)
 	if w.allowed.CompareAndSwap(false, true) {
-		w.x.gate.logAllow(w.x, conn)
+		w.x.gate.logAllow(w.x, to)
 	}
 }
 

@@ -20,6 +20,7 @@ type tunnel struct {
 	x      *exchange
 	client *clientEnd
 	server *serverEnd
+	to     netip.AddrPort // the address that was judged, none if an upstream proxy resolved
 
 	judged func()        // says that the client's first bytes are judged
 	wait   chan struct{} // closed by judged
@@ -50,9 +51,10 @@ type serverEnd struct {
 	once   sync.Once
 }
 
-// newTunnel joins a client with a connection that was dialled for it.
-func newTunnel(x *exchange, conn stream) *tunnel {
-	t := &tunnel{g: x.gate, x: x, client: x.client, wait: make(chan struct{})}
+// newTunnel joins a client with a connection that was dialled for it, to what was
+// judged.
+func newTunnel(x *exchange, conn stream, to netip.AddrPort) *tunnel {
+	t := &tunnel{g: x.gate, x: x, to: to, client: x.client, wait: make(chan struct{})}
 	t.judged = sync.OnceFunc(func() { close(t.wait) })
 	t.server = &serverEnd{stream: conn, tunnel: t}
 	t.client.tunnel = t
@@ -144,7 +146,7 @@ func (t *tunnel) admit() error {
 	if !t.settle(&t.passed) {
 		return net.ErrClosed // cut in the meantime
 	}
-	t.g.logAllow(t.x, t.server.stream)
+	t.g.logAllow(t.x, t.to)
 	if len(first) > 0 {
 		if !t.x.decision.budget.spend(int64(len(first))) {
 			return errBudget
@@ -192,7 +194,7 @@ func (t *tunnel) settle(as *atomic.Bool) (first bool) {
 
 // goes implements flow.
 func (t *tunnel) goes() (policy.Target, netip.Addr) {
-	return t.x.target, addrOf(t.server.stream).Addr()
+	return t.x.target, t.to.Addr()
 }
 
 // cut implements flow. A TLS client is told by an alert, so that it has

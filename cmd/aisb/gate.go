@@ -20,6 +20,10 @@ type gateOptions struct {
 	metrics       string
 	metricsRemote bool
 
+	upstream         string
+	upstreamAuth     string
+	upstreamResolves bool
+
 	drain time.Duration
 }
 
@@ -58,6 +62,9 @@ takes the sockets that it is given, and says when it is ready.`,
 	f.StringArrayVar(&o.allowClients, "allow-client", nil, "serve clients of the network `CIDR`; needed where --listen is no loopback address")
 	f.StringArrayVar(&o.allowUsers, "allow-user", nil, "over loopback serve processes of `USER`, a name or number, too")
 	f.StringVar(&o.tokenFile, "auth-token-file", "", "serve only who shows a token of `FILE`, one a line (http://aisb:TOKEN@ADDR)")
+	f.StringVar(&o.upstream, "upstream-proxy", "", "connect through the HTTP proxy `URL`, http://HOST:PORT")
+	f.StringVar(&o.upstreamAuth, "upstream-auth-file", "", "show that proxy the USER:PASSWORD in `FILE`")
+	f.BoolVar(&o.upstreamResolves, "upstream-resolves", false, "let that proxy resolve names; their addresses are then not judged")
 	f.StringVar(&o.metrics, "metrics", "", "serve metrics for Prometheus at http://`ADDR`/metrics")
 	f.BoolVar(&o.metricsRemote, "metrics-allow-remote", false, "let --metrics be an address that other machines can reach")
 	f.DurationVar(&o.drain, "drain", 1500*time.Millisecond, "on SIGTERM let tunnels go on for `TIME`, such as 30s")

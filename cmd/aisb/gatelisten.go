@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -152,42 +151,4 @@ func addrsOf(list []*net.TCPListener) []netip.AddrPort {
 		addrs[i] = netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 	}
 	return addrs
-}
-
-// maxTokenFile is more than anybody has tokens for.
-const maxTokenFile = 1 << 20
-
-// tokens reads the file of --auth-token-file; nil without it. A token that
-// every user of the machine can read keeps nobody out.
-func (o *gateOptions) tokens() (*gate.Tokens, error) {
-	if o.tokenFile == "" {
-		return nil, nil
-	}
-	fail := func(err error, hint string) (*gate.Tokens, error) {
-		return nil, &exitError{code: exitConfig, err: fmt.Errorf("--auth-token-file %q: %w", o.tokenFile, err), hint: hint}
-	}
-	// Not to wait for a writer if it is a pipe.
-	f, err := os.OpenFile(o.tokenFile, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return fail(errors.Unwrap(err), "name a file that you can read, with one token a line")
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return fail(err, "")
-	case !info.Mode().IsRegular():
-		return fail(errors.New("it is no plain file"), "SIGHUP reads it again, so it has to stay")
-	case info.Mode().Perm()&0o007 != 0:
-		return fail(errors.New("every user of this machine can get at it"), "chmod o= "+o.tokenFile)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxTokenFile))
-	if err != nil {
-		return fail(err, "")
-	}
-	t, err := gate.ParseTokens(text)
-	if err != nil {
-		return fail(err, "make a token: openssl rand -hex 24")
-	}
-	return t, nil
 }

@@ -41,6 +41,10 @@ func runGate(ctx context.Context, u *ui, o gateOptions) error {
 	if err != nil {
 		return err
 	}
+	upstream, err := o.upstreamProxy()
+	if err != nil {
+		return err
+	}
 	list, err := o.listeners()
 	if err != nil {
 		return err
@@ -48,6 +52,11 @@ func runGate(ctx context.Context, u *ui, o gateOptions) error {
 	clients, err := o.clients(addrsOf(list))
 	if err != nil {
 		return err
+	}
+	for _, addr := range addrsOf(list) {
+		if upstream != nil && upstream.Addr == addr.String() {
+			return usageError("aisb gate", fmt.Errorf("--upstream-proxy %q is this gate itself", o.upstream))
+		}
 	}
 	m, stopMetrics, err := o.serveMetrics(u)
 	if err != nil {
@@ -58,7 +67,7 @@ func runGate(ctx context.Context, u *ui, o gateOptions) error {
 	s := &service{u: u, o: o, log: gate.NewLog(u.Out, ""), metrics: m, notify: notify, rules: p}
 	s.gate, err = gate.New(gate.Config{
 		Policy: p, Resolver: resolve.New(resolve.Config{Servers: servers}), Log: s.log,
-		Clients: clients, Tokens: tokens, Command: "aisb gate", Metrics: m,
+		Clients: clients, Tokens: tokens, Command: "aisb gate", Metrics: m, Upstream: upstream,
 	})
 	if err != nil {
 		return err
