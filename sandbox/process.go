@@ -99,27 +99,26 @@ func (p *podmanProcess) status() int {
 
 // podmanFailure is the failure of a container that did not come to its
 // entrypoint, told in podman's words where it left some. fallback is used when
-// it said nothing.
+// it said nothing. podman has 126 and 127 for failures of its own too (no pasta,
+// a limit that can't be set), but a command of the user's was not even looked
+// for: those are for the entrypoint to say.
 func (s *Session) podmanFailure(fallback error) error {
-	status := podman.StatusPodman
-	select {
-	case <-s.podman.done:
-		status = s.podman.status()
-	case <-time.After(endGrace):
-		return &Failure{Status: status, Err: fallback}
-	}
-	if status < podman.StatusPodman || status > podman.StatusNotFound {
-		status = podman.StatusPodman
+	f := &Failure{Status: podman.StatusPodman, Err: fallback}
+	if !within(s.podman.done, endGrace) {
+		return f
 	}
 	text := s.podman.stderr.String()
 	if text == "" {
-		return &Failure{Status: status, Err: fallback}
+		return f
 	}
-	err := errors.New("podman: " + lastLine(text))
+	f.Err, f.Hint = errors.New("podman: "+lastLine(text)), podman.Hint(text)
 	if podman.NoImage(text) {
-		err = fmt.Errorf("%w: %s", podman.ErrNoImage, s.spec.Image)
+		f.Err = fmt.Errorf("%w: %s", podman.ErrNoImage, s.spec.Image)
 	}
-	return &Failure{Status: status, Err: err, Hint: podman.Hint(text)}
+	if f.Hint == "" {
+		f.Hint = "if 'podman run' of an image of yours fails alike, it is podman's set-up; if not, please report it"
+	}
+	return f
 }
 
 // lastLine is podman's error without the lines and prefixes around it.

@@ -16,10 +16,19 @@ var hints = []struct{ part, hint string }{
 	{"no space left on device", "free some disk space: podman system prune, aisb image prune"},
 	{"cannot clone: Operation not permitted", "user namespaces are closed to you: see sysctl kernel.apparmor_restrict_unprivileged_userns and user.max_user_namespaces"},
 	{"is not allowed when the container is in a cgroup", "this host can't enforce the limit"},
-	{"memory.max", "this host delegates no memory controller to you: run with --memory=0"},
-	{"pids.max", "this host delegates no pids controller to you: run with --pids-limit=0"},
+	{"controller `pids` is not available", noPids},
+	{"controller `cpu` is not available", "this host delegates no cpu controller to you: run without --cpus"},
+	{"controller `memory` is not available", noMemory},
+	{"setrlimit `RLIMIT_", "your own limit is lower and can't be raised: see ulimit -H -a"},
+	{"memory.max", noMemory},
+	{"pids.max", noPids},
 	{"name is already in use", "a sandbox of that name runs: choose another --name"},
 }
+
+const (
+	noMemory = "this host delegates no memory controller to you: run without --memory"
+	noPids   = "this host delegates no pids controller to you: run with --pids-limit 0"
+)
 
 // noImage is what podman says of an image that --pull=never can't find.
 const noImage = "image not known"

@@ -9,12 +9,9 @@ import (
 	"syscall"
 )
 
-// Statuses of podman run itself (libpod/define/exec_codes.go).
-const (
-	StatusPodman      = 125 // podman failed before the container ran
-	StatusNotRunnable = 126
-	StatusNotFound    = 127
-)
+// StatusPodman is the status of podman run that failed before the container ran
+// (libpod/define/exec_codes.go).
+const StatusPodman = 125
 
 // ErrNotInstalled reports that there is no podman in PATH.
 var ErrNotInstalled = errors.New("podman is not installed")

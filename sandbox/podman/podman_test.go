@@ -141,6 +141,12 @@ func TestHints(t *testing.T) {
 		`Error: localhost/x: image not known`:                        "aisb image build",
 		`Error: could not find pasta, the network namespace can't…`:  "install passt",
 		`cannot find UID/GID for user x: no subuid ranges found for`: "usermod --add-subuids",
+		// podman 5.4.2 with crun 1.21
+		"Error: OCI runtime error: crun: controller `pids` is not available under /sys/fs/cgroup/x/cgroup.controllers":                        "--pids-limit 0",
+		"Error: OCI runtime error: crun: controller `cpu` is not available under /sys/fs/cgroup/x/cgroup.controllers":                         "without --cpus",
+		"Error: crun: opening file `memory.max` for writing: No such file or directory: OCI runtime attempted to invoke a command that was n": "without --memory",
+		"Error: could not find pasta, the network namespace can't be configured: exec: \"pasta\": executable file not found in $PATH":         "install passt",
+		"Error: crun: setrlimit `RLIMIT_CORE`: Operation not permitted: OCI permission denied":                                                "ulimit",
 		`something new`: "",
 	} {
 		if got := Hint(text); !strings.Contains(got, part) || (part == "" && got != "") {

@@ -4,7 +4,9 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -152,4 +154,37 @@ func TestMissingPodmanOrImage(t *testing.T) {
 	o = call{dir: project(t)}.do(t, "run", "--image", "localhost/no-such-image:1", "--net", "none", "--ephemeral-home", "--", "true")
 	o.wantStatus(t, 125)
 	wantIn(t, "error", o.stderr, "aisb: error: ", "no such image", "localhost/no-such-image:1", "aisb: hint: build the image")
+}
+
+// TestPodmansOwnFailure is 125, although podman has 126 and 127 for some of it:
+// no command was even looked for.
+func TestPodmansOwnFailure(t *testing.T) {
+	noPasta := project(t)
+	for _, dir := range []string{"/usr/bin", "/usr/sbin"} {
+		programs, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range programs {
+			if strings.HasPrefix(p.Name(), "pasta") || strings.HasPrefix(p.Name(), "passt") {
+				continue
+			}
+			// Both directories may be one, and have the same programs.
+			if err := os.Symlink(filepath.Join(dir, p.Name()), filepath.Join(noPasta, p.Name())); err != nil && !errors.Is(err, fs.ErrExist) {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, tt := range []struct{ name, env, part, hint string }{
+		{"no pasta", "PATH=" + noPasta, "could not find pasta", "install passt"},
+		{"no such runtime option", "AISB_EXTRA_ARGS=--ulimit=nofile=2000000000:2000000000", "podman: ", "ulimit"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			gone := wantNothingLeft(t)
+			o := call{dir: project(t), env: []string{tt.env}}.aisb(t, allowed, "true")
+			o.wantStatus(t, 125)
+			wantIn(t, "error", o.stderr, "aisb: error: podman: ", tt.part, "aisb: hint: ", tt.hint)
+			gone()
+		})
+	}
 }
