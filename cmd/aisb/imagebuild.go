@@ -8,9 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -76,7 +74,7 @@ func (b *builder) build(ctx context.Context, s image.Spec) (string, error) {
 
 // locked is the list of steps from a Spec to an image that starts at once.
 func (b *builder) locked(ctx context.Context, s image.Spec) (string, error) {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := untilSignal(ctx)
 	defer stop()
 	p := newProgress(b.u)
 	defer p.end()
@@ -226,8 +224,8 @@ func saidLast(text string) string {
 
 // interrupted gives the error of a call that a signal ended the usual status.
 func (b *builder) interrupted(ctx context.Context, err error) error {
-	if ctx.Err() == nil {
-		return err
+	if i := interruptedError(ctx, "the image was built"); i != nil {
+		return i
 	}
-	return &exitError{code: 128 + int(syscall.SIGINT), err: errors.New("interrupted before the image was built")}
+	return err
 }

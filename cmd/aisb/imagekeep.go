@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,7 +28,7 @@ func (b *builder) lock(ctx context.Context) (unlock func(), waited bool, err err
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		b.u.notef("another aisb builds or removes images: waiting for it")
-		ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+		ctx, stop := untilSignal(ctx)
 		defer stop()
 		waited = true
 		got := make(chan error, 1)

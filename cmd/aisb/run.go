@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/aisb-dev/aisb/sandbox"
 	"github.com/aisb-dev/aisb/sandbox/handshake"
@@ -201,7 +198,7 @@ func hasSystemd() bool {
 func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec) error {
 	begin := time.Now()
 	trace := os.Getenv("AISB_TRACE") == "1"
-	startCtx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	startCtx, stop := untilSignal(ctx)
 	session, err := sandbox.Start(startCtx, host, spec, sandbox.Events{
 		Stage: func(s handshake.Stage) {
 			if s.Warning != "" {
@@ -213,19 +210,22 @@ func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec
 		},
 	})
 	if err != nil {
-		interrupted := startCtx.Err() != nil
+		interrupted := interruptedError(startCtx, "the command ran")
 		stop()
-		return startError(err, interrupted)
+		if interrupted != nil {
+			return interrupted
+		}
+		return startError(err)
 	}
 	relay, err := startRelay(session, u)
-	late := startCtx.Err() != nil // a signal came when the command was just about to run
-	stop()                        // from here on the relay passes the signals on
+	late := interruptedError(startCtx, "the command ran") // it came when that was just about to
+	stop()                                                // from here on the relay passes the signals on
 	if err != nil {
 		session.Kill()
 		session.Wait(ctx)
 		return &exitError{code: exitPodman, err: err}
 	}
-	if late {
+	if late != nil {
 		session.Kill()
 	}
 	result, through := relay.wait(ctx)
@@ -234,6 +234,8 @@ func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec
 		receipt(u, spec, result, time.Since(session.Started()))
 	}
 	switch {
+	case late != nil:
+		return late
 	case errors.Is(result.Err, sandbox.ErrNoStatus) && through:
 		return &exitError{code: result.Status, err: result.Err, hint: result.Hint}
 	case result.Status != 0:
@@ -243,12 +245,9 @@ func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec
 }
 
 // startError gives the error of a start its status and hint.
-func startError(err error, interrupted bool) error {
+func startError(err error) error {
 	var f *sandbox.Failure
-	switch {
-	case interrupted:
-		return &exitError{code: 128 + int(unix.SIGINT), err: errors.New("interrupted before the command ran")}
-	case errors.As(err, &f):
+	if errors.As(err, &f) {
 		return &exitError{code: f.Status, err: f.Err, hint: f.Hint}
 	}
 	return &exitError{code: exitPodman, err: err}

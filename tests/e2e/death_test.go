@@ -94,6 +94,22 @@ func TestKilledWhileStarting(t *testing.T) {
 	}
 }
 
+// TestStoppedWhileStarting: the status is the signal's.
+func TestStoppedWhileStarting(t *testing.T) {
+	gone := wantNothingLeft(t)
+	for sig, status := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130, syscall.SIGHUP: 129} {
+		// It comes no further than this.
+		dir := faultyProject(t, "before", "sleep 1000")
+		l := call{dir: dir, bin: faulty}.start(t, allowed, "true")
+		waitUntil(t, runTimeout, "the entrypoint is there", func() bool { return len(find("aisb-entry")) > 0 })
+		l.signal(sig)
+		o := l.wait(runTimeout)
+		o.wantStatus(t, status)
+		wantIn(t, "error", o.stderr, "aisb: error: interrupted before the command ran")
+		gone()
+	}
+}
+
 // stopLimit bounds a stop in these tests. On an idle machine it takes 0.3 s, or
 // 1.3 s if the command ignores the signal; podman's clean-up takes its time on
 // a busy one.

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// interrupted is the cause of a context that a signal ended.
+type interrupted struct{ sig syscall.Signal }
+
+func (i interrupted) Error() string { return i.sig.String() }
+
+// untilSignal returns a context that SIGINT, SIGTERM and SIGHUP end, with the
+// signal as its cause: signal.NotifyContext tells it as text alone.
+func untilSignal(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		select {
+		case sig := <-signals:
+			cancel(interrupted{sig.(syscall.Signal)})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel(nil)
+	}
+}
+
+// interruptedError is the error of what a signal ended before it was done, with
+// the status that a shell gives such a process; nil if none did.
+func interruptedError(ctx context.Context, before string) error {
+	var i interrupted
+	if !errors.As(context.Cause(ctx), &i) {
+		return nil
+	}
+	return &exitError{code: 128 + int(i.sig), err: fmt.Errorf("interrupted before %s", before)}
+}
