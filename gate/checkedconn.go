@@ -22,6 +22,8 @@ type checkedConn struct {
 	mu    sync.Mutex // of check; a handler takes heads while net/http reads
 	check checker
 
+	room place // of a head that has grown large
+
 	once sync.Once
 	gone func() // called when the connection is closed
 }
@@ -54,7 +56,7 @@ func (c *checkedConn) Read(p []byte) (int, error) {
 		buf := getBuffer()
 		n, err = c.stream.Read(*buf)
 		c.mu.Lock()
-		c.check.feed((*buf)[:n])
+		c.feed((*buf)[:n])
 		c.mu.Unlock()
 		putBuffer(buf)
 		if err != nil {
@@ -63,6 +65,19 @@ func (c *checkedConn) Read(p []byte) (int, error) {
 			}
 			return 0, c.cutShort(err)
 		}
+	}
+}
+
+// feed needs the lock. A head that grows large is refused when too many do.
+func (c *checkedConn) feed(p []byte) {
+	k := &c.check
+	k.feed(p)
+	switch n := k.unfinished(); {
+	case n == 0:
+		c.room.leave()
+	case !c.room.take(n):
+		k.in = nil
+		k.take(&head{bad: errCrowd})
 	}
 }
 
@@ -146,6 +161,7 @@ func (c *checkedConn) unread(b []byte) {
 // Close implements net.Conn.
 func (c *checkedConn) Close() error {
 	c.once.Do(c.gone)
+	c.room.leave()
 	return c.stream.Close()
 }
 

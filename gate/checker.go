@@ -45,9 +45,22 @@ const (
 
 func (k *checker) feed(p []byte) { k.in = append(k.in, p...) }
 
+// unfinished judges what is there and returns the size of a head whose end has
+// not come.
+func (k *checker) unfinished() int {
+	k.advance()
+	if k.state == atHead {
+		return len(k.in)
+	}
+	return 0
+}
+
 // advance judges as much as it can of what came in.
 func (k *checker) advance() {
 	for k.step() {
+	}
+	if len(k.in) == 0 && cap(k.in) > smallHead {
+		k.in = nil // a connection that is kept open keeps nothing else
 	}
 }
 

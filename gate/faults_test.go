@@ -20,10 +20,9 @@ import (
 // the tunnel beside it, and not the process.
 func TestPanicIsContained(t *testing.T) {
 	o := tcpOrigin(t, fakes.Echo)
-	l := startLab(t, service(o.Addr)+"+tcp a.test", nil, nil)
+	// Without a resolver decide panics for a name, not for the host's services.
+	l := startTweaked(t, service(o.Addr)+"+tcp a.test", nil, nil, func(g *Gate) { g.resolver = nil })
 	beside := l.connect(service(o.Addr))
-	working := l.gate.resolver
-	l.gate.resolver = nil // which decide is not made for
 	for _, request := range []string{
 		"CONNECT a.test:443 HTTP/1.1\r\nHost: x\r\n\r\n",
 		"GET http://a.test/ HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -37,7 +36,6 @@ func TestPanicIsContained(t *testing.T) {
 		c.Close()
 	}
 	l.waitLog(event("error"))
-	l.gate.resolver = working
 	beside.send("still here")
 	if _, err := io.ReadFull(beside.r, make([]byte, 10)); err != nil {
 		t.Errorf("the tunnel beside: %v", err)
@@ -52,11 +50,7 @@ func TestPanicIsContained(t *testing.T) {
 // noneLeft waits until no connection is held.
 func (l *lab) noneLeft() {
 	l.t.Helper()
-	for end := time.Now().Add(10 * time.Second); len(l.gate.slots) > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			l.t.Fatalf("%d connections are held", len(l.gate.slots))
-		}
-	}
+	l.until(func() bool { return len(l.gate.slots) == 0 }, "connections are held")
 }
 
 // Who sends a head, or the first bytes in a tunnel, a byte at a time or not at
@@ -65,9 +59,10 @@ func TestSlowPeers(t *testing.T) {
 	o := tcpOrigin(t, fakes.Echo)
 	silent := tcpOrigin(t, fakes.HalfClosed("all\n"))
 	const short = 150 * time.Millisecond
-	l := startLab(t, service(o.Addr)+" "+service(silent.Addr)+"+tcp", nil, nil)
-	l.gate.times = times{idle: short, head: short, hello: short, halfOpen: short}
-	l.gate.server.IdleTimeout = short
+	l := startTweaked(t, service(o.Addr)+" "+service(silent.Addr)+"+tcp", nil, nil, func(g *Gate) {
+		g.times = times{idle: short, head: short, hello: short, halfOpen: short}
+		g.server.IdleTimeout = short
+	})
 
 	heads := []*raw{l.dial(), l.dial(), l.dial()}
 	heads[1].send("CONNECT a.test")

@@ -115,9 +115,13 @@ func (g *Gate) serveFirst(c stream, leave func()) (kept bool) {
 		return false
 	default:
 	}
-	buf := getBuffer()
-	defer putBuffer(buf)
-	b, err := readHead(c, (*buf)[:0])
+	room := &place{places: g.large}
+	defer room.leave()
+	b, err := readHead(c, room)
+	if errors.Is(err, errNoRoom) {
+		g.answer(c, from, malformed(errCrowd))
+		return false
+	}
 	if err != nil {
 		return false
 	}
@@ -147,11 +151,21 @@ func (g *Gate) serveFirst(c stream, leave func()) (kept bool) {
 	return true
 }
 
+// firstRead is what a connection that has said nothing yet costs.
+const firstRead = 2 << 10
+
+// errNoRoom reports a head that is large when there are too many of them.
+var errNoRoom = errors.New(errCrowd.text)
+
 // readHead reads until a head is there, or more than a head may have.
-func readHead(c io.Reader, b []byte) ([]byte, error) {
+func readHead(c io.Reader, room *place) ([]byte, error) {
+	b := make([]byte, 0, firstRead)
 	for {
 		if len(b) == cap(b) {
-			b = append(b, make([]byte, 4096)...)[:len(b)]
+			if !room.take(2 * cap(b)) {
+				return b, errNoRoom
+			}
+			b = append(b, make([]byte, cap(b))...)[:len(b)]
 		}
 		seen := len(b)
 		n, err := c.Read(b[seen:cap(b)])
@@ -175,7 +189,7 @@ func isConnect(b []byte) bool {
 
 // hand gives a connection with the bytes read from it to net/http.
 func (g *Gate) hand(c stream, b []byte, leave func()) bool {
-	k := &checkedConn{stream: c, gone: leave}
+	k := &checkedConn{stream: c, gone: leave, room: place{places: g.large}}
 	k.check.feed(b)
 	select {
 	case g.handover <- k:

@@ -70,6 +70,7 @@ type Gate struct {
 	flows    flows
 	lastID   atomic.Uint64
 	slots    chan struct{} // one a connection
+	large    chan struct{} // one a large head
 
 	engine    *goproxy.ProxyHttpServer
 	transport *http.Transport
@@ -99,6 +100,7 @@ func New(c Config) (*Gate, error) {
 		names:    nameCap{limit: newNames},
 		times:    patient(),
 		slots:    make(chan struct{}, c.MaxConns),
+		large:    make(chan struct{}, maxLarge),
 		handover: make(chan net.Conn),
 		ending:   make(chan struct{}),
 		waiting:  make(map[net.Conn]bool),

@@ -54,6 +54,12 @@ func (l *lockedBuffer) String() string {
 // startLab starts a gate with rules; change may alter its configuration.
 func startLab(t *testing.T, allow string, zone fakes.Zone, change func(*Config)) *lab {
 	t.Helper()
+	return startTweaked(t, allow, zone, change, func(*Gate) {})
+}
+
+// startTweaked starts a gate of which tweak has altered what is no configuration.
+func startTweaked(t *testing.T, allow string, zone fakes.Zone, change func(*Config), tweak func(*Gate)) *lab {
+	t.Helper()
 	l := &lab{t: t}
 	var err error
 	if l.dns, err = fakes.StartDNS("127.0.0.1:0", zone, nil); err != nil {
@@ -73,6 +79,7 @@ func startLab(t *testing.T, allow string, zone fakes.Zone, change func(*Config))
 	if l.gate, err = New(cfg); err != nil {
 		t.Fatal(err)
 	}
+	tweak(l.gate)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -221,4 +228,14 @@ func (l *lab) waitLog(ok func(map[string]any) bool) map[string]any {
 
 func event(name string) func(map[string]any) bool {
 	return func(m map[string]any) bool { return m["event"] == name }
+}
+
+// until waits for something to become true.
+func (l *lab) until(ok func() bool, format string, args ...any) {
+	l.t.Helper()
+	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			l.t.Fatalf(format, args...)
+		}
+	}
 }

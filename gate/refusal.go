@@ -103,7 +103,11 @@ func (r *refusal) write(w io.Writer, method, command string) error {
 
 // malformed is the answer to a request that could not be understood.
 func malformed(err *badRequest) *refusal {
-	return &refusal{reason: policy.BadRequest, status: err.status, why: err.text}
+	reason := policy.BadRequest
+	if err == errCrowd {
+		reason = policy.Limit
+	}
+	return &refusal{reason: reason, status: err.status, why: err.text}
 }
 
 // meansHost is why localhost and its addresses are refused, and where else to

@@ -145,10 +145,9 @@ func TestUpstream(t *testing.T) {
 // what a +private rule names.
 func TestUpstreamResolves(t *testing.T) {
 	p := startParent(t, greet)
-	l := startLab(t, "a.test:22+tcp gone.test:22+tcp mine.test:22+tcp+private 9.9.9.8:22 *.wild.test:22+tcp", fakes.Zone{
+	l := startTweaked(t, "a.test:22+tcp gone.test:22+tcp mine.test:22+tcp+private 9.9.9.8:22 *.wild.test:22+tcp", fakes.Zone{
 		"mine.test": {Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}},
-	}, func(c *Config) { c.Upstream = &Upstream{Addr: p.addr, Resolves: true} })
-	l.gate.names.limit = 2
+	}, func(c *Config) { c.Upstream = &Upstream{Addr: p.addr, Resolves: true} }, func(g *Gate) { g.names.limit = 2 })
 	for _, target := range []string{"a.test:22", "gone.test:22", "9.9.9.8:22", "x.wild.test:22", "y.wild.test:22", "x.wild.test:22"} {
 		c := l.connect(target)
 		c.CloseWrite()

@@ -1,0 +1,72 @@
+package gate
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/aisb-dev/aisb/tests/fakes"
+)
+
+// Large heads that do not end take the places that there are, and no more; small
+// ones are served beside them, and a place is free again when its head has ended.
+func TestLargeHeads(t *testing.T) {
+	const places = 3
+	o := tcpOrigin(t, fakes.Echo)
+	web := site(t, nil)
+	l := startTweaked(t, service(o.Addr)+"+tcp "+service(web.Addr), nil, nil, func(g *Gate) { g.large = make(chan struct{}, places) })
+	get := "GET http://" + service(web.Addr) + "/ HTTP/1.1\r\nHost: x\r\n"
+	large := "X: " + strings.Repeat("x", 20<<10) + "\r\n"
+	crowded := func(c *raw) {
+		t.Helper()
+		answer := c.rest()
+		if !strings.Contains(answer, "HTTP/1.1 503 ") || !strings.Contains(answer, "X-Aisb-Reason: limit\r\n") {
+			t.Errorf("one too many: %q", answer)
+		}
+	}
+	var holders []*raw
+	for i, begin := range []string{
+		"CONNECT " + service(o.Addr) + " HTTP/1.1\r\nHost: x\r\n", get, get + "\r\n" + get, // the last one on a kept connection
+	} {
+		c := l.dial()
+		c.send(begin + large)
+		holders = append(holders, c)
+		l.waitLarge(i + 1)
+	}
+	over := l.dial()
+	over.send(get + large)
+	crowded(over)
+	over = l.dial()
+	over.send(get + "\r\n")
+	over.head()
+	over.send(get + large)
+	crowded(over)
+	l.connect(service(o.Addr)).Close()
+	resp, err := l.client().Get("http://" + service(web.Addr) + "/")
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("a small head beside them: %v", err)
+	}
+	io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+
+	for i, want := range []string{"HTTP/1.1 200 Connection established", "HTTP/1.1 200 OK", "HTTP/1.1 200 OK"} {
+		holders[i].send("\r\n")
+		if got := holders[i].head(); got != want {
+			t.Errorf("head %d, when it ends: %s", i, got)
+		}
+	}
+	l.waitLarge(0)
+	c := l.dial()
+	c.send(get + large)
+	l.waitLarge(1)
+	c.Close() // a client that goes gives its place back too
+	l.waitLarge(0)
+	l.waitLog(func(m map[string]any) bool { return m["event"] == "deny" && m["reason"] == "limit" })
+}
+
+// waitLarge waits until so many large heads are counted.
+func (l *lab) waitLarge(n int) {
+	l.t.Helper()
+	l.until(func() bool { return len(l.gate.large) == n }, "%d large heads are counted, want %d", len(l.gate.large), n)
+}
