@@ -33,8 +33,8 @@ func newGateLogsCmd(u *ui) *cobra.Command {
 		Use:   "logs [RUN]",
 		Short: "show what a run reached and what it was refused",
 		Long: `logs shows the gate's log of a run: as a table on a terminal, as JSON otherwise.
-RUN is a run's name or its beginning; without it, it is the newest. RUN can be a
-file too, such as the kept log of 'aisb gate'.`,
+RUN is a run's name or its beginning, of several the newest. RUN can be a file
+too, such as the kept log of 'aisb gate'.`,
 		Example: `  aisb gate logs -f
   aisb gate logs aisb-web | jq -r 'select(.event=="deny") | .host'`,
 		Args: cobra.MaximumNArgs(1),
@@ -43,7 +43,7 @@ file too, such as the kept log of 'aisb gate'.`,
 			if len(args) > 0 {
 				name = args[0]
 			}
-			f, err := openLog(name)
+			f, err := openLog(u, name)
 			if err != nil {
 				return err
 			}
@@ -59,7 +59,7 @@ file too, such as the kept log of 'aisb gate'.`,
 }
 
 // openLog opens the log of a run, or a file.
-func openLog(name string) (*os.File, error) {
+func openLog(u *ui, name string) (*os.File, error) {
 	if name == "-" {
 		return os.Stdin, nil
 	}
@@ -74,7 +74,7 @@ func openLog(name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := findRun(filepath.Join(state, "runs"), name)
+	dir, err := findRun(u, filepath.Join(state, "runs"), name)
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +86,8 @@ func isFile(name string) bool {
 	return err == nil && !info.IsDir()
 }
 
-// findRun finds the one run whose name begins so, or the newest.
-func findRun(runs, prefix string) (string, error) {
+// findRun finds the newest run whose name begins so; with "", of all.
+func findRun(u *ui, runs, prefix string) (string, error) {
 	entries, err := os.ReadDir(runs)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
@@ -113,8 +113,8 @@ func findRun(runs, prefix string) (string, error) {
 	case len(found) == 0:
 		return "", &exitError{code: 1, err: fmt.Errorf("no run and no file is called %q", prefix), hint: "see " + runs}
 	case len(found) > 1 && prefix != "":
-		slices.Sort(found)
-		return "", &exitError{code: 1, err: fmt.Errorf("%q is the beginning of %d runs", prefix, len(found)), hint: "one of " + strings.Join(found, " ")}
+		// Runs in one directory have names that differ in their ends alone.
+		u.notef("%s, the newest of %d runs whose names begin so", newest, len(found))
 	}
 	return filepath.Join(runs, newest), nil
 }

@@ -65,7 +65,7 @@ func (o replayOptions) replay(u *ui, name string) error {
 	for _, w := range warnings {
 		u.warnf("%s", w)
 	}
-	f, err := openLog(name)
+	f, err := openLog(u, name)
 	if err != nil {
 		return err
 	}
