@@ -15,7 +15,6 @@ import (
 	"github.com/aisb-dev/aisb/sandbox"
 	"github.com/aisb-dev/aisb/sandbox/environ"
 	"github.com/aisb-dev/aisb/sandbox/mounts"
-	"github.com/aisb-dev/aisb/sandbox/podman"
 )
 
 // The user inside, and the home volume that is used unless another is named.
@@ -38,12 +37,13 @@ type prepared struct {
 // prepare turns flags into a Spec. What is wrong with them is found here,
 // before anything is started.
 func (o runOptions) prepare() (*prepared, error) {
+	limits, err := o.limits()
+	if err != nil {
+		return nil, err
+	}
 	p := &prepared{}
 	p.spec = sandbox.Spec{
-		Image:  o.image,
-		Net:    sandbox.NetMode(o.net),
-		Limits: podman.Limits{Pids: o.pids, Memory: o.memory, CPUs: o.cpus, Shm: o.shm},
-
+		Image: o.image, Net: sandbox.NetMode(o.net), Limits: limits,
 		TmpfsSize: o.tmpfsSize, AllowUserNS: o.allowUserNS,
 		AllowUnenforced: o.unenforced, KeepRoot: o.keepRoot,
 	}

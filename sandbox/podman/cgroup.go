@@ -46,6 +46,10 @@ func (l Limits) Enforceable(controllers []string) (Limits, []string) {
 		if *f.value == "" || slices.Contains(controllers, f.controller) {
 			continue
 		}
+		if *f.value == "0" { // no limit, which is nothing to enforce
+			*f.value = ""
+			continue
+		}
 		missing = append(missing, fmt.Sprintf("this host can't enforce %s %s: it delegates no %s controller to you (cgroup v2)",
 			f.flag, *f.value, f.controller))
 		*f.value = ""

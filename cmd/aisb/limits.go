@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/aisb-dev/aisb/sandbox/podman"
+)
+
+// limits reads the flags that bound what a sandbox may use. Their grammar is
+// aisb's own: podman has several, says of a wrong value only when the container
+// starts, and takes a tmpfs of size 0 for one without bound.
+func (o runOptions) limits() (podman.Limits, error) {
+	for _, f := range []struct {
+		flag, value string
+		ok          func(string) bool
+		what, like  string
+		optional    bool
+	}{
+		{"--pids-limit", o.pids, isCount, "a number of processes", "4096", true},
+		{"--memory", o.memory, isSize, "a size of at least 1m", "8g", true},
+		{"--cpus", o.cpus, isNumber, "a number of processors", "1.5", true},
+		{"--tmpfs-size", o.tmpfsSize, isSize, "a size of at least 1m", "2g", false},
+		{"--shm-size", o.shm, isSize, "a size of at least 1m", "512m", false},
+	} {
+		if f.ok(f.value) || f.optional && (f.value == "" || f.value == "0") {
+			continue
+		}
+		hint := fmt.Sprintf("for example %s %s", f.flag, f.like)
+		if f.optional {
+			hint += "; 0 is no limit"
+		}
+		return podman.Limits{}, &exitError{code: exitUsage, err: fmt.Errorf("%s %q is not %s", f.flag, f.value, f.what), hint: hint}
+	}
+	return podman.Limits{Pids: o.pids, Memory: o.memory, CPUs: o.cpus, Shm: o.shm}, nil
+}
+
+// isSize accepts what both podman's units and the kernel's memparse (tmpfs(5))
+// read alike: a whole number and a letter. Less than 1 MiB is a unit forgotten.
+func isSize(s string) bool {
+	unit := strings.IndexByte("kmgt", strings.ToLower("x" + s)[len(s)])
+	if unit < 0 {
+		n, err := strconv.ParseUint(s, 10, 50)
+		return err == nil && n >= 1<<20 && isDigits(s)
+	}
+	s = s[:len(s)-1]
+	n, err := strconv.ParseUint(s, 10, 50-10*(unit+1)) // a pebibyte is plenty
+	return err == nil && n<<(10*(unit+1)) >= 1<<20 && isDigits(s)
+}
+
+// isCount accepts a positive number that a pid can have (pid_max in proc(5)).
+func isCount(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 22)
+	return err == nil && n > 0 && isDigits(s)
+}
+
+// isNumber accepts a positive number with up to two decimals: the kernel's
+// smallest share is a hundredth of a processor (cpu.max, cgroup-v2.rst).
+func isNumber(s string) bool {
+	whole, part, point := strings.Cut(s, ".")
+	n, err := strconv.ParseFloat(s, 64)
+	return err == nil && n >= 0.01 && n <= 8192 && isDigits(whole) && (!point || isDigits(part) && len(part) <= 2)
+}
+
+// isDigits refuses signs and the underscores of strconv.
+func isDigits(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == ""
+}
