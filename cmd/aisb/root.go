@@ -43,9 +43,7 @@ exploit. README.md lists what it does not stop.`,
 			return cmd.Help()
 		},
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError(cmd.CommandPath(), err)
-	})
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		newRunCmd(u),
 		newImageCmd(u),
@@ -73,7 +71,8 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 		if err == nil || errors.As(err, &e) {
 			return err
 		}
-		return usageError(cmd.CommandPath(), err)
+		hint := didYouMean(cmd.CommandPath()+" ", commandsLike(cmd, args))
+		return &exitError{code: exitUsage, err: err, hint: hint + "see '" + cmd.CommandPath() + " --help'"}
 	}
 }
 

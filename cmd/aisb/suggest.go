@@ -1,0 +1,59 @@
+package main
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// otherNames are flags as other programs call them.
+var otherNames = map[string][]string{
+	"net":        {"network"},
+	"mount":      {"volume"},
+	"shm-size":   {"shm"},
+	"project-ro": {"read-only", "readonly"},
+	"allow":      {"allowed-domains", "allow-host", "allow-domain"},
+	"workdir":    {"cwd", "cd"},
+}
+
+// flagError is the error of a flag that cmd doesn't have or can't read.
+func flagError(cmd *cobra.Command, err error) error {
+	e := &exitError{code: exitUsage, err: err, hint: "see '" + cmd.CommandPath() + " --help'"}
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
+		e.hint = didYouMean("--", flagsLike(cmd, unknown.GetSpecifiedName())) + e.hint
+	}
+	return e
+}
+
+// flagsLike are the flags of cmd that name may have meant. cobra judges
+// commands, so the flags pose as such.
+func flagsLike(cmd *cobra.Command, name string) []string {
+	all := &cobra.Command{SuggestionsMinimumDistance: 2}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			all.AddCommand(&cobra.Command{Use: f.Name, SuggestFor: otherNames[f.Name], Run: func(*cobra.Command, []string) {}})
+		}
+	})
+	return all.SuggestionsFor(name)
+}
+
+// commandsLike are the commands below cmd that a wrong one may have meant.
+func commandsLike(cmd *cobra.Command, args []string) []string {
+	if len(args) == 0 || !cmd.HasSubCommands() {
+		return nil
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	return cmd.SuggestionsFor(args[0])
+}
+
+// didYouMean is the line of a hint that names what may have been meant, if
+// anything.
+func didYouMean(prefix string, names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return "did you mean " + prefix + strings.Join(names, " or "+prefix) + "?\n"
+}
