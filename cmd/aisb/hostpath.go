@@ -32,3 +32,21 @@ func inside(dir string, writable []mounts.Mount) bool {
 	}
 	return false
 }
+
+// maybeProject is the current directory for a command that runs no sandbox
+// itself: one may have written there. Not the home directory and what it lies
+// in, since run refuses those, and a user's own programs may be there.
+func maybeProject(getwd func() (string, error), home string) []mounts.Mount {
+	dir, err := getwd()
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		return nil // relative entries of PATH are never followed
+	}
+	here := []mounts.Mount{{Source: dir}}
+	if real, err := filepath.EvalSymlinks(home); err != nil || inside(real, here) {
+		return nil
+	}
+	return here
+}

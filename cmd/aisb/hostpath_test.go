@@ -40,3 +40,31 @@ func TestHostPath(t *testing.T) {
 		}
 	}
 }
+
+// The current directory counts as a project unless the home directory lies in
+// it.
+func TestMaybeProject(t *testing.T) {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := filepath.Join(root, "home/u")
+	if err := os.MkdirAll(filepath.Join(home, "project"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(home, filepath.Join(root, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]string{
+		home + "/project": home + "/project", root + "/link/project": home + "/project",
+		home: "", root: "", root + "/link": "", "/": "", root + "/gone": "",
+	} {
+		got := ""
+		for _, m := range maybeProject(func() (string, error) { return dir, nil }, root+"/link") {
+			got = m.Source
+		}
+		if got != want {
+			t.Errorf("in %s: %q, want %q", dir, got, want)
+		}
+	}
+}

@@ -109,7 +109,7 @@ its tag. The build gets none of the host's environment and no proxy settings.`,
 			if err != nil {
 				return err
 			}
-			b, err := newBuilder(u, o)
+			b, err := newBuilder(u, cmd.CommandPath(), o)
 			if err != nil {
 				return err
 			}
@@ -143,7 +143,7 @@ built or not. It depends on the base image, which podman must have.`,
 			if err != nil {
 				return err
 			}
-			b, err := newBuilder(u, o)
+			b, err := newBuilder(u, cmd.CommandPath(), o)
 			if err != nil {
 				return err
 			}
@@ -171,7 +171,7 @@ func newImageLsCmd(u *ui) *cobra.Command {
 		Short: "list the images of aisb",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			b, err := newBuilder(u, imageOptions{})
+			b, err := newBuilder(u, cmd.CommandPath(), imageOptions{})
 			if err != nil {
 				return err
 			}
@@ -208,7 +208,7 @@ build of this aisb would make again, and the layers that builds left. It prints
 the images that it removed.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			b, err := newBuilder(u, imageOptions{})
+			b, err := newBuilder(u, cmd.CommandPath(), imageOptions{})
 			if err != nil {
 				return err
 			}

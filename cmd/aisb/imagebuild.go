@@ -25,12 +25,12 @@ type builder struct {
 	o       imageOptions
 }
 
-// newBuilder finds podman and the state directory.
-func newBuilder(u *ui, o imageOptions) (*builder, error) {
-	if err := checkUser(os.Getuid()); err != nil {
+// newBuilder finds podman and the state directory for a command.
+func newBuilder(u *ui, command string, o imageOptions) (*builder, error) {
+	if err := checkUser(command, os.Getuid()); err != nil {
 		return nil, err
 	}
-	host, err := openHost()
+	host, err := openHost(maybeProject(os.Getwd, os.Getenv("HOME")))
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/aisb-dev/aisb/sandbox"
 	"github.com/aisb-dev/aisb/sandbox/handshake"
+	"github.com/aisb-dev/aisb/sandbox/mounts"
 	"github.com/aisb-dev/aisb/sandbox/podman"
 )
 
@@ -100,7 +102,7 @@ func run(ctx context.Context, u *ui, o runOptions) error {
 		return err
 	}
 	defer p.plan.Close()
-	if err := checkUser(os.Getuid()); err != nil {
+	if err := checkUser("aisb run", os.Getuid()); err != nil {
 		return err
 	}
 	for _, w := range p.warnings {
@@ -109,10 +111,7 @@ func run(ctx context.Context, u *ui, o runOptions) error {
 	for _, n := range p.notes {
 		u.notef("%s", n)
 	}
-	if err := os.Setenv("PATH", hostPath(os.Getenv("PATH"), p.plan.Mounts)); err != nil {
-		return err
-	}
-	host, err := openHost()
+	host, err := openHost(p.plan.Mounts)
 	if err != nil {
 		return err
 	}
@@ -143,7 +142,7 @@ func run(ctx context.Context, u *ui, o runOptions) error {
 
 // checkUser refuses root: podman would be rootful, and what holds is another
 // product.
-func checkUser(uid int) error {
+func checkUser(command string, uid int) error {
 	if builtWithCgo {
 		// With cgo the runtime can't make a system call on all threads
 		// (syscall.AllThreadsSyscall), so pid 1 couldn't give its rights up.
@@ -155,13 +154,17 @@ func checkUser(uid int) error {
 	}
 	return &exitError{
 		code: exitPodman,
-		err:  errors.New("aisb run needs rootless podman and can't run as root"),
+		err:  fmt.Errorf("%s needs rootless podman and can't run as root", command),
 		hint: "run it as an ordinary user\non a machine with root alone, 'make run' and 'make test' use the project's lab",
 	}
 }
 
-// openHost finds podman and the directories.
-func openHost() (sandbox.Host, error) {
+// openHost finds podman and the directories. podman and its helpers are looked
+// for where no sandbox can write to: none of writable may hold them.
+func openHost(writable []mounts.Mount) (sandbox.Host, error) {
+	if err := os.Setenv("PATH", hostPath(os.Getenv("PATH"), writable)); err != nil {
+		return sandbox.Host{}, err
+	}
 	uid := os.Getuid()
 	paths, err := sandbox.FindPaths(os.Getenv, uid)
 	if err != nil {
