@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/aisb-dev/aisb/sandbox/mounts"
@@ -66,5 +67,15 @@ func TestMaybeProject(t *testing.T) {
 		if got != want {
 			t.Errorf("in %s: %q, want %q", dir, got, want)
 		}
+	}
+}
+
+func TestRootIsToldWhichCommand(t *testing.T) {
+	err := checkUser("aisb image ls", 0)
+	if builtWithCgo {
+		t.Skip("a build with cgo is refused for that")
+	}
+	if err == nil || !strings.HasPrefix(err.Error(), "aisb image ls needs rootless podman") || checkUser("aisb run", 1000) != nil {
+		t.Errorf("%v", err)
 	}
 }
