@@ -31,16 +31,7 @@ func (g *Gate) dial(ctx context.Context, d *decision) (conn *net.TCPConn, to net
 	if g.upstream.takes(d) {
 		return g.dialUpstream(ctx, d)
 	}
-	addrs := order(d.addrs)
-	if len(addrs) == 1 {
-		conn, err = dialOne(ctx, addrs[0])
-	} else {
-		conn, err = race(ctx, addrs)
-	}
-	if err != nil {
-		return nil, to, err
-	}
-	return conn, addrOf(conn), nil
+	return race(ctx, order(d.addrs), attemptDelay, dialOne)
 }
 
 func dialOne(ctx context.Context, addr netip.AddrPort) (*net.TCPConn, error) {
@@ -78,11 +69,19 @@ func order(addrs []netip.AddrPort) []netip.AddrPort {
 	return out[:min(len(out), maxAttempts)]
 }
 
+// dialer connects to an address, in some way.
+type dialer func(context.Context, netip.AddrPort) (*net.TCPConn, error)
+
 // race starts an attempt at each address when the one before has failed or has
-// taken attemptDelay, and keeps the first connection.
-func race(ctx context.Context, addrs []netip.AddrPort) (*net.TCPConn, error) {
+// taken the delay, and keeps the first connection.
+func race(ctx context.Context, addrs []netip.AddrPort, delay time.Duration, dial dialer) (*net.TCPConn, netip.AddrPort, error) {
+	if len(addrs) == 1 { // nearly always, and then without goroutines
+		conn, err := dial(ctx, addrs[0])
+		return conn, addrs[0], err
+	}
 	type result struct {
 		conn *net.TCPConn
+		to   netip.AddrPort
 		err  error
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -93,8 +92,8 @@ func race(ctx context.Context, addrs []netip.AddrPort) (*net.TCPConn, error) {
 		started++
 		running++
 		go func() {
-			conn, err := dialOne(ctx, addr)
-			results <- result{conn, err}
+			conn, err := dial(ctx, addr)
+			results <- result{conn, addr, err}
 		}()
 	}
 	// The losers end at once when cancel is called; their connections, if any
@@ -110,7 +109,7 @@ func race(ctx context.Context, addrs []netip.AddrPort) (*net.TCPConn, error) {
 		}()
 	}()
 	start()
-	timer := time.NewTimer(attemptDelay)
+	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	var errs error
 	for running > 0 || started < len(addrs) {
@@ -121,23 +120,23 @@ func race(ctx context.Context, addrs []netip.AddrPort) (*net.TCPConn, error) {
 		select {
 		case <-next:
 			start()
-			timer.Reset(attemptDelay)
+			timer.Reset(delay)
 		case r := <-results:
 			running--
 			if r.err == nil {
-				return r.conn, nil
+				return r.conn, r.to, nil
 			}
 			errs = errors.Join(errs, r.err)
 			if ctx.Err() != nil {
-				return nil, errs
+				return nil, netip.AddrPort{}, errs
 			}
 			if started < len(addrs) {
 				start()
-				timer.Reset(attemptDelay)
+				timer.Reset(delay)
 			}
 		}
 	}
-	return nil, errs
+	return nil, netip.AddrPort{}, errs
 }
 
 // isTimeout tells a time-out from a refusal, for the status.

@@ -36,24 +36,20 @@ func (u *Upstream) resolves(t policy.Target, d policy.Decision) bool {
 	return u != nil && u.Resolves && !t.IsAddr() && d.Reason != policy.HostService && !d.Private
 }
 
-// dialUpstream connects through the proxy, to the addresses that were judged,
-// one after the other, or to the name if the proxy resolves.
+// upstreamDelay is how long the proxy may take for one address before it is asked
+// for the next as well. It is far away, and what it is asked for is farther.
+const upstreamDelay = 2 * time.Second
+
+// dialUpstream connects through the proxy, to one of the addresses that were
+// judged, or to the name if the proxy resolves.
 func (g *Gate) dialUpstream(ctx context.Context, d *decision) (*net.TCPConn, netip.AddrPort, error) {
 	if d.byName {
 		conn, err := g.tunnelTo(ctx, d.target.String())
 		return conn, netip.AddrPort{}, err
 	}
-	var errs error
-	for _, addr := range order(d.addrs) {
-		conn, err := g.tunnelTo(ctx, addr.String())
-		if err == nil {
-			return conn, addr, nil
-		}
-		if errs = errors.Join(errs, err); ctx.Err() != nil {
-			break
-		}
-	}
-	return nil, netip.AddrPort{}, errs
+	return race(ctx, order(d.addrs), upstreamDelay, func(ctx context.Context, to netip.AddrPort) (*net.TCPConn, error) {
+		return g.tunnelTo(ctx, to.String())
+	})
 }
 
 // tunnelTo asks the proxy for a tunnel.
@@ -95,7 +91,8 @@ func (g *Gate) dialProxy(ctx context.Context) (*net.TCPConn, error) {
 		}
 		addrs = append(addrs, ap)
 	}
-	return race(ctx, order(addrs))
+	conn, _, err := race(ctx, order(addrs), attemptDelay, dialOne)
+	return conn, err
 }
 
 // ask sends a CONNECT and reads the answer's head.

@@ -158,6 +158,9 @@ func (o *checkOptions) judgeHere(u *ui) (judge, error) {
 	for _, w := range warnings {
 		u.warnf("%s", w)
 	}
+	if !o.given() {
+		u.warnf("there are no rules to judge by, so nothing is allowed; give those of the run, by --allow or --allow-file")
+	}
 	g, err := gate.New(gate.Config{
 		Policy: p, Resolver: resolve.New(resolve.Config{Servers: servers}), Log: gate.NewLog(io.Discard, ""),
 	})
