@@ -52,8 +52,9 @@ func newRunCmd(u *ui) *cobra.Command {
 directory at /project and reaches only the hosts you allow.
 
 Flags after COMMAND belong to COMMAND. The exit status is the command's own;
-2 is wrong usage, 77 and 78 a fence that could not be put up or proved, 125
-podman's failure, 126 and 127 a command that can't be run or found.`,
+2 is wrong usage, 77 a fence that could not be put up, 78 one that could not be
+proved or a file of rules that is wrong, 125 podman's failure, 126 and 127 a
+command that can't be run or found.`,
 		Example: `  aisb run --allow example.com -- curl https://example.com
   aisb run --allow api.anthropic.com -e ANTHROPIC_API_KEY
   aisb run --net none -- make test`,

@@ -77,17 +77,17 @@ func (o runOptions) network(p *prepared) error {
 	default:
 		return usageError("aisb run", fmt.Errorf("--net %q is none of allow, none, full", o.net))
 	}
-	allow, err := ruleLines(o.allow, "--allow", o.allowFile)
+	allow, err := gateLines(o.allow, "--allow", o.allowFile)
 	if err != nil {
 		return err
 	}
-	deny, err := ruleLines(o.deny, "--deny", nil)
+	deny, err := gateLines(o.deny, "--deny", nil)
 	if err != nil {
 		return err
 	}
 	parsed, warnings, err := policy.Parse(allow, deny, policy.Options{AllowAllNames: o.allowAll})
 	if err != nil {
-		return ruleError(err)
+		return gateRuleError(err)
 	}
 	if parsed.Len() == 0 {
 		misplaced := ""
@@ -234,41 +234,4 @@ func (o runOptions) environment(p *prepared) error {
 		return fail(err)
 	}
 	return nil
-}
-
-// ruleLines are the rules of a flag and of files, with where each came from.
-func ruleLines(rules []string, flag string, files []string) ([]policy.Line, error) {
-	var lines []policy.Line
-	for _, r := range rules {
-		lines = append(lines, policy.Line{Text: r, Origin: flag})
-	}
-	for _, name := range files {
-		more, err := policy.ReadFile(name)
-		if err != nil {
-			return nil, &exitError{code: exitUsage, err: err,
-				hint: "name a file that you can read, with one rule a line"}
-		}
-		lines = append(lines, more...)
-	}
-	return lines, nil
-}
-
-// ruleError shows every rule that is wrong, and what each may have meant.
-func ruleError(err error) error {
-	all := []error{err}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // errors.Join has no other way in
-		all = joined.Unwrap()
-	}
-	var texts, hints []string
-	for _, one := range all {
-		texts = append(texts, one.Error())
-		var rule *policy.RuleError
-		if errors.As(one, &rule) && rule.Suggestion != "" && !slices.Contains(hints, rule.Suggestion) {
-			hints = append(hints, rule.Suggestion)
-		}
-	}
-	if hints == nil {
-		hints = []string{"leave the rule out; 'aisb run --help' says what a rule may be"}
-	}
-	return &exitError{code: exitUsage, err: errors.New(strings.Join(texts, "; ")), hint: strings.Join(hints, "\n")}
 }
