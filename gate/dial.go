@@ -31,7 +31,7 @@ func (g *Gate) dial(ctx context.Context, d *decision) (conn *net.TCPConn, to net
 	if g.upstream.takes(d) {
 		return g.dialUpstream(ctx, d)
 	}
-	return race(ctx, order(d.addrs), attemptDelay, dialOne)
+	return anyOf(ctx, order(d.addrs), attemptDelay, dialOne)
 }
 
 func dialOne(ctx context.Context, addr netip.AddrPort) (*net.TCPConn, error) {
@@ -72,13 +72,18 @@ func order(addrs []netip.AddrPort) []netip.AddrPort {
 // dialer connects to an address, in some way.
 type dialer func(context.Context, netip.AddrPort) (*net.TCPConn, error)
 
-// race starts an attempt at each address when the one before has failed or has
-// taken the delay, and keeps the first connection.
-func race(ctx context.Context, addrs []netip.AddrPort, delay time.Duration, dial dialer) (*net.TCPConn, netip.AddrPort, error) {
+// anyOf connects to one of the addresses.
+func anyOf(ctx context.Context, addrs []netip.AddrPort, delay time.Duration, dial dialer) (*net.TCPConn, netip.AddrPort, error) {
 	if len(addrs) == 1 { // nearly always, and then without goroutines
 		conn, err := dial(ctx, addrs[0])
 		return conn, addrs[0], err
 	}
+	return race(ctx, addrs, delay, dial)
+}
+
+// race starts an attempt at each address when the one before has failed or has
+// taken the delay, and keeps the first connection.
+func race(ctx context.Context, addrs []netip.AddrPort, delay time.Duration, dial dialer) (*net.TCPConn, netip.AddrPort, error) {
 	type result struct {
 		conn *net.TCPConn
 		to   netip.AddrPort

@@ -47,7 +47,7 @@ func (g *Gate) dialUpstream(ctx context.Context, d *decision) (*net.TCPConn, net
 		conn, err := g.tunnelTo(ctx, d.target.String())
 		return conn, netip.AddrPort{}, err
 	}
-	return race(ctx, order(d.addrs), upstreamDelay, func(ctx context.Context, to netip.AddrPort) (*net.TCPConn, error) {
+	return anyOf(ctx, order(d.addrs), upstreamDelay, func(ctx context.Context, to netip.AddrPort) (*net.TCPConn, error) {
 		return g.tunnelTo(ctx, to.String())
 	})
 }
@@ -91,7 +91,7 @@ func (g *Gate) dialProxy(ctx context.Context) (*net.TCPConn, error) {
 		}
 		addrs = append(addrs, ap)
 	}
-	conn, _, err := race(ctx, order(addrs), attemptDelay, dialOne)
+	conn, _, err := anyOf(ctx, order(addrs), attemptDelay, dialOne)
 	return conn, err
 }
 
