@@ -16,7 +16,9 @@ type place struct {
 	system bool // doesn't count below a home directory that lies in it
 	hard   bool // no flag lifts it
 	fatal  bool // not by --mount either, without the flag
+	engine bool // podman mounts files of its own in it: see judge
 	why    string
+	inner  string  // with hard, the place of an engine that is the reason
 	real   string  // path without symbolic links, "" if there is nothing
 	id     inode   // of what lies there
 	chain  []inode // of it and of every directory above it
@@ -109,11 +111,14 @@ func (h Host) places() []place {
 		}
 	}
 	ps = append(ps, place{path: "/", fatal: true, why: "it is the whole file system of the host"})
-	storage := place{below: true, above: true, fatal: true, why: "it holds the storage of a container engine"}
+	storage := place{below: true, above: true, fatal: true, engine: true, why: "it holds the storage of a container engine"}
 	for _, dir := range h.StorageRoots {
 		ps = append(ps, storage.at(dir))
 	}
 	if h.RuntimeDir != "" {
+		for _, name := range []string{"containers", "libpod", "netns"} {
+			ps = append(ps, storage.at(filepath.Join(h.RuntimeDir, name)))
+		}
 		ps = append(ps, place{path: h.RuntimeDir, below: true, above: true, fatal: true, why: "it holds the sockets of your session"})
 	}
 	if h.ConfigHome != "" {
@@ -166,10 +171,13 @@ func chain(path string) []inode {
 }
 
 // judge finds the place that speaks against dir, which is a real path; nil
-// when nothing does.
+// when nothing does. No flag lifts it where podman mounts the sandbox's own root
+// and namespaces: below dir they would come along with it, after the mounts of
+// the host were listed, and nobody could tell them from a foreign mount.
 func judge(places []place, h Host, dir string) *place {
 	ids := chain(dir)
 	var first *place
+	inner := ""
 	for i := range places {
 		p := &places[i]
 		is := p.is(dir, ids)
@@ -183,9 +191,14 @@ func judge(places []place, h Host, dir string) *place {
 		if first == nil || is && !first.is(dir, ids) {
 			first = p
 		}
+		if p.engine && inner == "" {
+			inner = p.path
+		}
 	}
 	if first != nil {
-		return first
+		found := *first
+		found.hard, found.inner = inner != "", inner
+		return &found
 	}
 	if slices.Contains(strings.Split(dir, "/"), ".git") {
 		return &place{path: dir, why: "it is a part of git's own directory: hooks and configuration in it are run by git on the host"}
@@ -221,7 +234,10 @@ func (p *place) covers(h Host, dir string, ids []inode) bool {
 
 func (p *place) refusal(dir string) *Refusal {
 	hint := "run aisb in the directory of one project"
-	if !p.hard {
+	switch {
+	case p.inner != "":
+		hint += "; no flag helps here: podman mounts the sandbox's own files in " + p.inner
+	case !p.hard:
 		hint += ", or pass --allow-unsafe-dir if you mean it"
 	}
 	where := ""

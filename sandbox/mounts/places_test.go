@@ -14,10 +14,10 @@ func TestRefusedDirectories(t *testing.T) {
 	write(t, h.Home+"/work/project/.git/HEAD", "ref: refs/heads/main\n")
 	symlink(t, h.Home+"/.ssh", h.Home+"/work/link")
 	for _, row := range []struct{ dir, reason, hint string }{
-		{h.Home, "your home directory", "--allow-unsafe-dir"},
+		{h.Home, "your home directory", "no flag helps here: podman mounts the sandbox's own files in " + h.Home + "/.local/share/containers"},
 		{h.Home + "/work/..", "your home directory", "one project"},
-		{base, "it contains", "--allow-unsafe-dir"},
-		{"/", "whole file system", "--allow-unsafe-dir"},
+		{base, "it contains", "no flag helps here"},
+		{"/", "whole file system", "no flag helps here"},
 		{h.Home + "/.ssh", "ssh keys", "--allow-unsafe-dir"},
 		{h.Home + "/.ssh/keys", "it lies in " + h.Home + "/.ssh: it holds your ssh keys", ""},
 		{h.Home + "/work/link", "ssh keys", ""},
@@ -27,17 +27,18 @@ func TestRefusedDirectories(t *testing.T) {
 		{h.Home + "/.kube", "clusters", ""},
 		{h.Home + "/.config", "settings and logins", ""},
 		{h.Home + "/.config/app", "settings and logins", ""},
-		{h.Home + "/.local", "it contains", ""},
+		{h.Home + "/.local", "it contains", "no flag helps here"},
+		{h.Home + "/.local/share/containers", "container engine", "no flag helps here"},
 		{h.Home + "/.local/share", "it contains", ""},
 		{h.Home + "/.local/share/keyrings", "passwords", ""},
-		{h.Home + "/.local/share/containers/storage", "container engine", ""},
-		{base + "/graph/overlay", "container engine", ""},
+		{h.Home + "/.local/share/containers/storage", "container engine", "no flag helps here"},
+		{base + "/graph/overlay", "container engine", "no flag helps here"},
 		{h.Home + "/.local/state/aisb/runs", "aisb's own state", ""},
 		{h.Home + "/.local/state", "aisb's own state", ""},
 		{h.Home + "/.cache/aisb", "aisb's own state", ""},
 		{h.Home + "/.local/bin", "programs that your shell starts", ""},
-		{h.RuntimeDir, "sockets of your session", ""},
-		{h.RuntimeDir + "/x", "sockets of your session", ""},
+		{h.RuntimeDir, "sockets of your session", "no flag helps here"},
+		{h.RuntimeDir + "/x", "sockets of your session", "--allow-unsafe-dir"},
 		{h.Home + "/work/project/.git/hooks", "git's own directory", ""},
 		{"/etc", "host's system", ""},
 		{"/usr/lib", "host's system", ""},
@@ -91,6 +92,17 @@ func TestFlagLiftsRefusal(t *testing.T) {
 	p := plan(t, h, Options{Dir: h.Home + "/.config/nvim", AllowDir: true})
 	if len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "--allow-unsafe-dir") {
 		t.Errorf("warnings %q", p.Warnings)
+	}
+}
+
+// What contains the files that podman mounts would end the start, mounted or
+// not by a flag: it is refused before, and --mount is no way round.
+func TestFlagDoesNotLiftStorage(t *testing.T) {
+	h := testHost(t)
+	mkdir(t, h.Home+"/.local/share/containers/storage/overlay", h.Home+"/work/project", h.RuntimeDir+"/netns")
+	for _, dir := range []string{h.Home, h.Home + "/.local", h.Home + "/.local/share/containers/storage/overlay", h.RuntimeDir, h.RuntimeDir + "/netns", "/"} {
+		wantRefusal(t, h, Options{Dir: dir, AllowDir: true}, "is not mounted", "no flag helps here")
+		wantRefusal(t, h, Options{Dir: h.Home + "/work/project", Extra: []string{dir + ":/mnt/x"}, AllowDir: true}, "is not mounted", "no flag helps here")
 	}
 }
 

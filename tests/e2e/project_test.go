@@ -126,3 +126,13 @@ func TestRefusedDirectories(t *testing.T) {
 		wantIn(t, "error", o.stderr, "aisb: error: ", "aisb: hint: ")
 	}
 }
+
+// TestUnsafeDirOfStorage: no flag makes a run of a directory in which podman
+// mounts the sandbox itself, and that is told before anything starts.
+func TestUnsafeDirOfStorage(t *testing.T) {
+	gone := wantNothingLeft(t)
+	o := call{dir: agent.home}.aisb(t, append([]string{"--allow-unsafe-dir"}, allowed...), "true")
+	o.wantStatus(t, 2)
+	wantIn(t, "error", o.stderr, "aisb: error: ", "is not mounted: it is your home directory", "no flag helps here")
+	gone()
+}
