@@ -94,6 +94,11 @@ func activated() ([]*net.TCPListener, error) {
 	var list []*net.TCPListener
 	for fd := firstActivated; fd < firstActivated+int(n); fd++ {
 		syscall.CloseOnExec(fd)
+		// With Accept=yes it would be a client's connection.
+		listens, err := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_ACCEPTCONN)
+		if err != nil || listens == 0 {
+			return nil, fmt.Errorf("descriptor %d of LISTEN_FDS is no socket that listens", fd)
+		}
 		file := os.NewFile(uintptr(fd), "LISTEN_FD_"+strconv.Itoa(fd))
 		ln, err := net.FileListener(file) // a duplicate
 		file.Close()

@@ -167,6 +167,23 @@ func activate(t *testing.T, pid string, env []string, args string, sockets ...*o
 	return cmd
 }
 
+// connected is what a socket unit with Accept=yes hands over.
+func connected(t *testing.T) *os.File {
+	t.Helper()
+	o, _ := echo(t)
+	c, err := net.Dial("tcp", o.Addr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	f, err := c.(*net.TCPConn).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
 func socket(t *testing.T, network, addr string) (*os.File, string) {
 	t.Helper()
 	ln, err := net.Listen(network, addr)
@@ -241,7 +258,8 @@ func TestActivationRefused(t *testing.T) {
 		file       *os.File
 	}{
 		{"", "listens at unix .*, expected TCP", 1, unix},
-		{"", "use descriptor 3 of LISTEN_FDS", 1, null},
+		{"", "descriptor 3 of LISTEN_FDS is no socket that listens", 1, null},
+		{"", "descriptor 3 of LISTEN_FDS is no socket that listens", 1, connected(t)},
 		{"", "can be reached from other machines", 2, wide},
 		{"--listen 127.0.0.1:0", "systemd gives the sockets, so --listen can't count", 2, stream},
 	} {
