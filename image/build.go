@@ -62,7 +62,7 @@ func IDArgs(ref string) []string {
 // ParseID reads the answer to IDArgs.
 func ParseID(out []byte) (string, error) {
 	id := strings.TrimSpace(string(out))
-	if !reID.MatchString(id) {
+	if !reID().MatchString(id) {
 		return "", fmt.Errorf("podman names the image %q, which is no ID", id)
 	}
 	return strings.TrimPrefix(id, "sha256:"), nil

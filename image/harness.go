@@ -118,7 +118,7 @@ func ParseHarness(data []byte) (Harness, error) {
 }
 
 func (h Harness) check() error {
-	if !reName.MatchString(h.Name) || len(h.Command) == 0 {
+	if !reName().MatchString(h.Name) || len(h.Command) == 0 {
 		return errors.New("name and command must be set")
 	}
 	for _, k := range h.Keys {
@@ -141,21 +141,21 @@ func (h Harness) check() error {
 // that mean nothing there.
 func (n *NPM) check() error {
 	for _, p := range append([]string{n.Package}, n.Scripts...) {
-		if !rePackage.MatchString(p) {
+		if !rePackage().MatchString(p) {
 			return fmt.Errorf("npm package %q is not a package's name", p)
 		}
 	}
-	if !reVersion.MatchString(n.Version) {
+	if !reVersion().MatchString(n.Version) {
 		return fmt.Errorf("version %q is not a range of versions", n.Version)
 	}
-	if !reNode.MatchString(n.Node) {
+	if !reNode().MatchString(n.Node) {
 		return fmt.Errorf("node %q is not a major version", n.Node)
 	}
 	if len(n.Bins) == 0 {
 		return errors.New("bins must be set")
 	}
 	for _, b := range n.Bins {
-		if !reName.MatchString(b) {
+		if !reName().MatchString(b) {
 			return fmt.Errorf("bin %q is not the name of a command", b)
 		}
 	}

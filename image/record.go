@@ -41,7 +41,7 @@ func (r Records) Find(s Spec) (Spec, bool, error) {
 		return s, false, err
 	}
 	s.BaseID = rec.BaseID
-	if rec.Base != s.Base || !reID.MatchString(rec.BaseID) || s.Tag() != rec.Tag {
+	if rec.Base != s.Base || !reID().MatchString(rec.BaseID) || s.Tag() != rec.Tag {
 		return s, false, nil
 	}
 	now := time.Now()

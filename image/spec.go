@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"sync"
 )
 
 // DefaultBase is the image that others are built on.
@@ -31,27 +32,33 @@ type Spec struct {
 	Commands []string // shell commands run as root, after the packages
 }
 
+// Compiled at first use: aisb starts four times for each run, mostly to do
+// something else.
 var (
-	reName    = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
-	rePackage = regexp.MustCompile(`^(@[a-z0-9-][a-z0-9._-]*/)?[a-z0-9][a-z0-9._-]*$`)
-	reVersion = regexp.MustCompile(`^[0-9A-Za-z.^~<>=|* -]+$`)
-	reNode    = regexp.MustCompile(`^[1-9][0-9]$`)
-	reBase    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`)
-	reID      = regexp.MustCompile(`^(sha256:)?[0-9a-f]{64}$`)
+	reName    = lazy(`^[a-z0-9][a-z0-9-]*$`)
+	rePackage = lazy(`^(@[a-z0-9-][a-z0-9._-]*/)?[a-z0-9][a-z0-9._-]*$`)
+	reVersion = lazy(`^[0-9A-Za-z.^~<>=|* -]+$`)
+	reNode    = lazy(`^[1-9][0-9]$`)
+	reBase    = lazy(`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`)
+	reID      = lazy(`^(sha256:)?[0-9a-f]{64}$`)
 	// Debian Policy 5.6.1 and 5.6.12, with an architecture after a colon.
-	reDebian = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]+(:[a-z0-9-]+)?(=[0-9A-Za-z.+:~-]+)?$`)
+	reDebian = lazy(`^[a-z0-9][a-z0-9+.-]+(:[a-z0-9-]+)?(=[0-9A-Za-z.+:~-]+)?$`)
 )
+
+func lazy(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
 
 // Check reports what can't be built, before anything is run.
 func (s Spec) Check() error {
-	if !reBase.MatchString(s.Base) {
+	if !reBase().MatchString(s.Base) {
 		return fmt.Errorf("base image %q is not an image reference", s.Base)
 	}
-	if s.BaseID != "" && !reID.MatchString(s.BaseID) {
+	if s.BaseID != "" && !reID().MatchString(s.BaseID) {
 		return fmt.Errorf("base image %q has the ID %q, which is none", s.Base, s.BaseID)
 	}
 	for _, p := range s.Packages {
-		if !reDebian.MatchString(p) {
+		if !reDebian().MatchString(p) {
 			return fmt.Errorf("package %q is not the name of a Debian package", p)
 		}
 	}

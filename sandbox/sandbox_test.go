@@ -125,6 +125,40 @@ func TestEntryBinary(t *testing.T) {
 		t.Fatalf("after it was spoiled: %q, %v", again, err)
 	}
 	check("after it was spoiled")
+	// The same length, and a time of modification set back: the change time tells.
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Chmod(path, 0o755), os.WriteFile(path, make([]byte, len(want)), 0o755),
+		os.Chmod(path, 0o555), os.Chtimes(path, info.ModTime(), info.ModTime())); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := EntryBinary(cache, self); err != nil || again != path {
+		t.Fatalf("after it was spoiled in secret: %q, %v", again, err)
+	}
+	check("after it was spoiled in secret")
+	memory := filepath.Join(cache, hashedName)
+	for _, text := range []string{"", "{", `{"Name":"../../bin/sh"}`} {
+		if err := os.WriteFile(memory, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := EntryBinary(cache, self); err != nil || again != path {
+			t.Errorf("with %q remembered: %q, %v", text, again, err)
+		}
+	}
+	other := filepath.Join(t.TempDir(), "aisb")
+	if err := os.WriteFile(other, []byte("another"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	upgraded, err := os.Open(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer upgraded.Close()
+	if again, err := EntryBinary(cache, upgraded); err != nil || again == path {
+		t.Errorf("another binary: %q, %v", again, err)
+	}
 	if left, err := filepath.Glob(filepath.Join(cache, ".entry-*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %q, %v", left, err)
 	}
