@@ -192,8 +192,8 @@ func (p *logPrinter) print(text []byte) error {
 	text = bytes.TrimSpace(text)
 	l, err := history.Parse(text)
 	p.ended = err == nil && l.Event == "exit"
-	if len(text) == 0 {
-		return nil
+	if len(text) == 0 || err != nil && !p.table {
+		return nil // half a line of a gate that was killed, or words between the lines
 	}
 	if !p.table || err != nil {
 		// What the gate writes is ASCII; a file from elsewhere need not be.

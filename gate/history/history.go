@@ -62,29 +62,37 @@ func Parse(text []byte) (Line, error) {
 	return l, nil
 }
 
-// Read calls do for each line. The last one may be cut off, since a gate can be
-// killed; any other that makes no sense is an error.
+// Read calls do for each line. Lines that begin otherwise than JSON are what
+// the gate and its service manager say to people: a journal has both. The last
+// line may be cut off, since a gate can be killed; any other that makes no sense
+// is an error, and so is a file in which there is no line of a log.
 func Read(r io.Reader, do func(Line)) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
 	var bad error
+	good, other := false, false
 	for n := 1; lines.Scan(); n++ {
 		if bad != nil {
 			return bad
 		}
 		text := bytes.TrimSpace(lines.Bytes())
-		if len(text) == 0 {
+		if len(text) == 0 || text[0] != '{' {
+			other = other || len(text) > 0
 			continue
 		}
 		l, err := Parse(text)
 		if err != nil {
 			bad = fmt.Errorf("line %d: %w", n, err)
-			if n == 1 {
-				return bad
-			}
 			continue
 		}
+		good = true
 		do(l)
 	}
-	return lines.Err()
+	if err := lines.Err(); err != nil {
+		return err
+	}
+	if !good && (other || bad != nil) {
+		return errNoLog
+	}
+	return nil
 }

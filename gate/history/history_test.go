@@ -121,18 +121,26 @@ func TestSuggestionCovers(t *testing.T) {
 }
 
 func TestRead(t *testing.T) {
+	const line = `{"event":"exit"}` + "\n"
 	for text, want := range map[string]string{
 		"":                               "",
 		"\n\n":                           "",
-		"{\"event\":\"exit\"}\nnonsense": "",
-		"nonsense":                       "line 1: ",
-		"{\"level\":\"info\"}":           "line 1: ",
-		"{\"event\":\"exit\"}\nx\n{\"event\":\"exit\"}": "line 2: ",
-		strings.Repeat("x", maxLine+1):                  "too long",
+		line + `{"event":"al`:            "", // killed while it wrote
+		"aisb: warning: x\n" + line:      "", // a journal
+		"Started x.\n" + line + "aisb:":  "",
+		"nonsense":                       "no log",
+		`{"level":"info"}`:               "no log",
+		`{"level":"info"}` + "\n" + line: "line 1: ",
+		line + "{x\n" + line:             "line 2: ",
+		strings.Repeat("x", maxLine+1):   "too long",
 	} {
-		err := Read(strings.NewReader(text), func(Line) {})
+		n := 0
+		err := Read(strings.NewReader(text), func(Line) { n++ })
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: %v, want %q", text, err, want)
+		}
+		if err == nil && n != strings.Count(text, line) {
+			t.Errorf("%.40q: %d lines", text, n)
 		}
 	}
 }
