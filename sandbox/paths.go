@@ -102,6 +102,7 @@ func RunName(dir string) string {
 type RunDirs struct {
 	Runtime string // removed when the run ends, by the gate if aisb is gone
 	State   string // kept: the log
+	held    *os.File
 }
 
 // MakeRunDirs makes the one that is kept, 0700, and fails if it exists. The
@@ -118,6 +119,10 @@ func (p Paths) MakeRunDirs(run string) (RunDirs, error) {
 	if err := os.Mkdir(d.State, 0o700); err != nil {
 		return RunDirs{}, fmt.Errorf("make run directory: %w", err)
 	}
+	var err error
+	if d.held, err = hold(d.State); err != nil {
+		return RunDirs{}, fmt.Errorf("make run directory: %w", err)
+	}
 	return d, nil
 }
 
@@ -126,6 +131,7 @@ func (d RunDirs) LogPath() string { return filepath.Join(d.State, "log.jsonl") }
 
 // Remove removes the run's directory for run-time files.
 func (d RunDirs) Remove() error {
+	d.held.Close() // its log may go when it is an old one
 	if err := os.RemoveAll(d.Runtime); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove run directory: %w", err)
 	}

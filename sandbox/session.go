@@ -59,6 +59,8 @@ type Session struct {
 	on   Events
 	dirs RunDirs
 
+	binary string // that the container runs
+
 	net     *gateSide   // nil without a gate
 	entry   *fdmsg.Conn // lifeline of the container
 	podman  *podmanProcess
@@ -107,6 +109,7 @@ func (s *Session) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.binary = binary
 	c := s.spec.container(binary, s.host.Conf)
 	cfg, err := s.spec.handshake(c, at)
 	if err != nil {

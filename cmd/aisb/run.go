@@ -102,7 +102,11 @@ func run(ctx context.Context, u *ui, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	defer p.plan.Close()
+	defer func() {
+		if err := p.close(); err != nil {
+			u.warnf("%v", err)
+		}
+	}()
 	if err := checkUser("aisb run", os.Getuid()); err != nil {
 		return err
 	}
@@ -232,10 +236,14 @@ func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec
 	if late != nil {
 		session.Kill()
 	}
+	pruned := session.Prune(time.Now())
 	result, through := relay.wait(ctx)
 	if through {
 		// Otherwise nobody reads what aisb writes: the receipt would get stuck too.
 		receipt(u, spec, result, time.Since(session.Started()))
+		if pruned != nil {
+			u.warnf("%v", pruned)
+		}
 	}
 	switch {
 	case late != nil:

@@ -27,8 +27,9 @@ const (
 // prepared is a run whose flags made sense. Nothing was started or changed yet.
 type prepared struct {
 	spec     sandbox.Spec
-	plan     *mounts.Plan // to be closed when the run has ended
-	image    image.Spec   // what to build when no image is named
+	plan     *mounts.Plan
+	scratch  *sandbox.Scratch
+	image    image.Spec // what to build when no image is named
 	envNames []string
 	warnings []string
 	notes    []string
@@ -51,14 +52,19 @@ func (o runOptions) prepare() (*prepared, error) {
 		o.network, o.hatches, o.command, o.directory, o.environment,
 	} {
 		if err := step(p); err != nil {
-			if p.plan != nil {
-				p.plan.Close()
-			}
-			return nil, err
+			return nil, errors.Join(err, p.close())
 		}
 	}
 	p.spec.Rows, p.spec.Cols, p.spec.TTY = terminalSize()
 	return p, nil
+}
+
+// close lets go of what the run needed, once it has ended.
+func (p *prepared) close() error {
+	if p.plan != nil {
+		p.plan.Close()
+	}
+	return p.scratch.Remove()
 }
 
 // network reads the rules. An empty allowlist is an error: it is never
@@ -173,10 +179,21 @@ func (o runOptions) directory(p *prepared) error {
 		return &exitError{code: exitUsage, err: fmt.Errorf("find the current directory: %w", err)}
 	}
 	p.spec.Name = sandbox.RunName(dir)
+	scratch := ""
+	// Without these directories there is no run, which openHost says.
+	paths, pathsErr := sandbox.FindPaths(os.Getenv, os.Getuid())
+	if pathsErr == nil {
+		scratch = paths.ScratchPath(p.spec.Name)
+	}
 	p.plan, err = mounts.Make(mounts.HostFrom(os.Getenv, os.Getuid()), mounts.Options{
 		Dir: dir, Sub: o.sub, ReadOnly: o.projectRO, Extra: o.mount,
-		AllowDir: o.unsafeDir, AllowSockets: o.allowSockets, NoGit: o.noGitDir,
+		AllowDir: o.unsafeDir, AllowSockets: o.allowSockets, NoGit: o.noGitDir, Scratch: scratch,
 	})
+	if pathsErr == nil {
+		var held error
+		p.scratch, held = paths.HoldScratch(p.spec.Name)
+		err = errors.Join(err, held)
+	}
 	var refusal *mounts.Refusal
 	switch {
 	case errors.As(err, &refusal):

@@ -145,10 +145,14 @@ func (p *Plan) standIn(o Options, repo *repository, sub string) (readOnly bool, 
 	// The mount points are made here, by the user: a container engine would
 	// make them for itself, and git then refuses the work tree of another owner.
 	top := filepath.Join(o.Scratch, "worktree")
-	if err := os.MkdirAll(filepath.Join(top, sub), 0o755); err != nil {
-		return false, fmt.Errorf("make work tree: %w", err)
+	err = os.MkdirAll(o.Scratch, 0o700)
+	if err == nil {
+		err = os.MkdirAll(filepath.Join(top, sub), 0o755)
 	}
-	if err := makeMountPoint(filepath.Join(top, ".git"), repo.link); err != nil {
+	if err == nil {
+		err = makeMountPoint(filepath.Join(top, ".git"), repo.link)
+	}
+	if err != nil {
 		return false, fmt.Errorf("make work tree: %w", err)
 	}
 	s, err := p.open(top)

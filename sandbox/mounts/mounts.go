@@ -41,11 +41,11 @@ type Options struct {
 	AllowSockets bool     // --allow-sockets: lifts the refusal of listening sockets
 	NoGit        bool     // leave a git directory outside the project out
 
-	// Scratch is an existing empty directory of this run, the user's own,
-	// removed when the run ends. In a subdirectory of a repository it becomes
-	// the top of the work tree. The agent can fill it, so it must not lie on
-	// the small file system of the runtime directory. Without one, git is
-	// read-only there.
+	// Scratch is a directory of this run that is made when it is needed, and
+	// that the caller removes when the run ends. In a subdirectory of a
+	// repository it becomes the top of the work tree. The agent can fill it, so
+	// it must not lie on the small file system of the runtime directory. Without
+	// one, git is read-only there.
 	Scratch string
 }
 

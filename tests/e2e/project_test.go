@@ -115,6 +115,37 @@ func TestPoint7GitCommit(t *testing.T) {
 	}
 }
 
+// In a subdirectory of a repository git works too: the rest of the work tree
+// stands in a directory of the run, which is gone afterwards.
+func TestGitInSubdirectory(t *testing.T) {
+	top := project(t)
+	git := func(args ...string) string { return asUser(t, "git", append([]string{"-C", top}, args...)...) }
+	git("init", "-q")
+	write(t, top, "outside", "1\n")
+	asUser(t, "mkdir", top+"/sub")
+	write(t, top+"/sub", "file", "1\n")
+	git("add", ".")
+	git("-c", "user.name=U", "-c", "user.email=u@example.com", "commit", "-qm", "first")
+	flags := append([]string{"-e", "GIT_AUTHOR_NAME=A", "-e", "GIT_AUTHOR_EMAIL=a@example.com",
+		"-e", "GIT_COMMITTER_NAME=A", "-e", "GIT_COMMITTER_EMAIL=a@example.com"}, allowed...)
+	o := call{dir: top + "/sub"}.aisb(t, flags, sh(`set -e; git status --short; echo 2 >file; git commit -qam inside; git status --short
+		echo spoiled >../outside; mkdir ../closed; touch ../closed/x; chmod 0 ../closed`)...)
+	o.wantStatus(t, 0)
+	if o.stdout != "" {
+		t.Errorf("git inside sees %q", o.stdout)
+	}
+	wantNot(t, "what aisb says", o.stderr, "can read but not commit", "warning: remove")
+	if got := git("show", "--stat", "--format=%s", "HEAD"); !strings.HasPrefix(got, "inside\n") || !strings.Contains(got, "sub/file") || strings.Contains(got, "outside") {
+		t.Errorf("the host sees %q", got)
+	}
+	if got := git("status", "--short"); got != "" {
+		t.Errorf("the host's status is %q", got)
+	}
+	if left, err := os.ReadDir(filepath.Join(xdg, "state/aisb/scratch")); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
 // TestRefusedDirectories: a directory that is more than a project.
 func TestRefusedDirectories(t *testing.T) {
 	for _, dir := range []string{agent.home, "/", agent.runtime, filepath.Join(agent.home, ".config")} {
