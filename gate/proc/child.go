@@ -39,9 +39,10 @@ type child struct {
 
 // Main is the main function of a gate's process. It returns the exit status.
 func Main() int {
-	// A core file would hold the key and what passes through. 1, not 0: a core
-	// handler in a pipe is skipped only for 1 (core(5)).
-	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1})
+	if err := noCore(); err != nil {
+		fmt.Fprintf(os.Stderr, "aisb-gate: error: prevent core files: %v\n", err)
+		return 1
+	}
 	conn, err := fdmsg.FromFile(os.NewFile(fd, "parent"))
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "aisb-gate: error: this process is started by aisb, not by hand: %v\n", err)
@@ -57,6 +58,20 @@ func Main() int {
 		return 1
 	}
 	return c.obey()
+}
+
+// noCore prevents core files, which would hold the key and what passes through,
+// and with them the reading of this process's memory by others of its user.
+func noCore() error {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return err
+	}
+	var core unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_CORE, &core); err != nil || core.Max == 0 {
+		return err // a limit of 0 can't be raised, and being undumpable will do
+	}
+	// 1, not 0: a core handler in a pipe is skipped only for 1 (core(5)).
+	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1})
 }
 
 // configure takes the first message and begins to serve.

@@ -140,6 +140,5 @@ type ProbeResult struct {
 // Control is a message of aisb to pid 1 while the harness runs. Zero fields
 // mean nothing.
 type Control struct {
-	Signal     int  `json:",omitempty"` // sent to the harness (its process group without a terminal)
-	CloseStdin bool `json:",omitempty"`
+	Signal int `json:",omitempty"` // sent to the harness (its process group without a terminal)
 }
