@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/aisb-dev/aisb/sandbox/podman"
 )
 
@@ -66,4 +68,19 @@ func isNumber(s string) bool {
 // isDigits refuses signs and the underscores of strconv.
 func isDigits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
+}
+
+// coreLimit is the limit for core files, which would hold the environment.
+func coreLimit() (string, error) {
+	var own unix.Rlimit
+	err := unix.Getrlimit(unix.RLIMIT_CORE, &own)
+	limit := ""
+	if err == nil {
+		limit, err = podman.CoreLimit("/", own.Max)
+	}
+	if err != nil {
+		return "", &exitError{code: exitPodman, err: fmt.Errorf("limit core files: %w", err),
+			hint: "let the hard limit be 1 or more: see 'hard core' in limits.conf(5), or LimitCORE= of the service"}
+	}
+	return limit, nil
 }

@@ -122,6 +122,9 @@ func run(ctx context.Context, u *ui, o runOptions) error {
 	}
 	limits, missing := p.spec.Limits.Enforceable(podman.Controllers("/", hasSystemd(), host.UID))
 	p.spec.Limits = limits
+	if p.spec.Limits.Core, err = coreLimit(); err != nil {
+		return err
+	}
 	for _, m := range missing {
 		u.warnf("%s", m)
 	}

@@ -101,7 +101,12 @@ func harden() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("become undumpable: %w", err)
 	}
-	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1}); err != nil {
+	var core unix.Rlimit
+	err := unix.Getrlimit(unix.RLIMIT_CORE, &core)
+	if err == nil && core.Max > 0 { // 0 can't be raised: aisb has judged that, see podman.CoreLimit
+		err = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1})
+	}
+	if err != nil {
 		return fmt.Errorf("limit core dumps: %w", err)
 	}
 	// Whatever was inherited, the command gets 0, 1 and 2 alone.

@@ -55,6 +55,7 @@ type Limits struct {
 	Memory string
 	CPUs   string
 	Shm    string
+	Core   string // size of core files, see CoreLimit; empty is 1
 }
 
 // RunArgs is the argument vector after "podman". The order is fixed.
@@ -83,8 +84,7 @@ func (c Container) RunArgs() []string {
 		"--security-opt=label=disable",
 		// read-only-tmpfs keeps /dev, /dev/shm, /run, /tmp and /var/tmp writable.
 		"--read-only", "--read-only-tmpfs=true",
-		// 1, not 0: a core handler in a pipe is skipped only for 1 (core(5)).
-		"--ulimit", "core=1:1",
+		"--ulimit", c.Limits.core(),
 		"--network", c.Network,
 	)
 	args = append(args, c.Limits.args()...)

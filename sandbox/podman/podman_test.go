@@ -1,6 +1,7 @@
 package podman
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -182,5 +183,36 @@ func TestLimitsThatTheHostCantEnforce(t *testing.T) {
 	got, missing := Limits{Pids: "10", Memory: "1g", Shm: "1m"}.Enforceable(own)
 	if got != (Limits{Pids: "10", Shm: "1m"}) || len(missing) != 1 || !strings.Contains(missing[0], "--memory 1g") {
 		t.Errorf("got %+v, %q", got, missing)
+	}
+}
+
+// 0 would let a handler in a pipe have the core, and more than the user's own
+// limit can't be had.
+func TestCoreLimit(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "proc/sys/kernel"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		pattern string
+		hard    uint64
+		want    string
+	}{
+		{"core", 0, "core=0:0"}, {"core", 1, "core=1:1"}, {"|/usr/lib/handler %p", 1 << 40, "core=1:1"},
+		{"|/usr/lib/handler %p", 0, ""}, {"@/run/socket", 0, ""},
+	} {
+		if err := os.WriteFile(filepath.Join(root, "proc/sys/kernel/core_pattern"), []byte(c.pattern+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		limit, err := CoreLimit(root, c.hard)
+		if c.want == "" {
+			if !errors.Is(err, ErrCore) {
+				t.Errorf("%+v: %q, %v", c, limit, err)
+			}
+			continue
+		}
+		if got := (Limits{Core: limit}).core(); got != c.want || err != nil {
+			t.Errorf("%+v: %q, %v", c, got, err)
+		}
 	}
 }

@@ -202,3 +202,23 @@ func containerName(t *testing.T) string {
 	}
 	return names[0]
 }
+
+// TestNoCoreFilesAllowed: a hard limit of 0 can't be raised, and is as good as
+// aisb's own unless the host pipes cores into a program.
+func TestNoCoreFilesAllowed(t *testing.T) {
+	pattern, err := os.ReadFile("/proc/sys/kernel/core_pattern")
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"-c", `ulimit -Hc 0; exec "$0" "$@"`, binary}, runArgs(allowed, sh("ulimit -c; kill -SEGV $$")...)...)
+	o := call{dir: project(t), bin: "/bin/bash"}.do(t, args...)
+	if strings.ContainsAny(string(pattern[:1]), "|@") {
+		o.wantStatus(t, 125)
+		wantIn(t, "error", o.stderr, "aisb: error: limit core files", "aisb: hint: ")
+		return
+	}
+	o.wantStatus(t, 139)
+	if o.stdout != "0\n" {
+		t.Errorf("limit %q", o.stdout)
+	}
+}
