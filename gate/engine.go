@@ -41,10 +41,9 @@ func newEngine(g *Gate) *goproxy.ProxyHttpServer {
 	})
 	// The default for a CONNECT that no handler judges is to accept it.
 	p.OnRequest().HandleConnectFunc(g.handleConnect)
-	// The default dials whatever the request says, and a missing port is 80.
+	// The default dials whatever the request says, and a missing port is 80. It
+	// is for tunnels that goproxy relays itself, of which there are none.
 	p.ConnectDialWithReq = g.dialConnect
-	// The default sends the dial error to the client.
-	p.ConnectionErrHandler = g.connectFailed
 	p.OnRequest().DoFunc(g.handleRequest)
 	p.OnResponse().DoFunc(g.handleResponse)
 	return p
@@ -87,35 +86,34 @@ func (g *Gate) handleConnect(host string, ctx *goproxy.ProxyCtx) (*goproxy.Conne
 		ctx.Resp = x.refusal.response(ctx.Req, g.command)
 		return reject, host
 	}
-	return &goproxy.ConnectAction{Action: goproxy.ConnectAccept}, host
+	return &goproxy.ConnectAction{Action: goproxy.ConnectHijack, Hijack: g.tunnel}, host
 }
 
-// dialConnect connects a tunnel. The address that goproxy names is not used:
-// the decision has those that were judged.
-func (g *Gate) dialConnect(req *http.Request, _, _ string) (net.Conn, error) {
+// dialConnect is how goproxy would connect a tunnel by itself.
+func (g *Gate) dialConnect(*http.Request, string, string) (net.Conn, error) { return nil, errUndecided }
+
+// tunnel takes a CONNECT over that was allowed, connects it and serves it. The
+// address that goproxy names is not used: the decision has those that were judged.
+func (g *Gate) tunnel(req *http.Request, _ net.Conn, _ *goproxy.ProxyCtx) {
 	x := exchangeOf(req.Context())
-	if x == nil || x.decision == nil || x.client == nil {
-		return nil, errUndecided
-	}
 	conn, to, err := g.dial(req.Context(), x.decision)
 	if err != nil {
 		x.refusal = dialFailure(x, err)
-		return nil, err
+		g.logRefusal(x, x.refusal)
+		x.refusal.write(x.client, x.method, g.command)
+		x.client.Close()
+		return
 	}
-	return newTunnel(x, conn, to).server, nil
-}
-
-// connectFailed answers a CONNECT whose dial failed.
-func (g *Gate) connectFailed(w io.Writer, ctx *goproxy.ProxyCtx, err error) {
-	x := exchangeOf(ctx.Req.Context())
-	if x == nil || x.client == nil || x.client.tunnel != nil {
-		return // the tunnel stood already: no answer can be given any more
+	g.idle.begin(&g.flows)
+	t := newTunnel(x, conn, to)
+	// Whether the client got it shows when its first bytes are read.
+	io.WriteString(x.client.stream, "HTTP/1.1 200 Connection established\r\n\r\n")
+	if x.stood == nil {
+		go t.run() // net/http waits for its handler
+		return
 	}
-	if x.refusal == nil {
-		x.refusal = dialFailure(x, err)
-	}
-	g.logRefusal(x, x.refusal)
-	x.refusal.write(w, x.method, g.command)
+	x.stood()
+	t.run()
 }
 
 func dialFailure(x *exchange, err error) *refusal {

@@ -81,6 +81,22 @@ func (s *flows) cutAll(reason policy.Reason) {
 	s.cutWhere(reason, func(flow) bool { return true })
 }
 
+// tire asks the tunnels that are silent to let their goroutines go.
+func (s *flows) tire() {
+	s.mu.Lock()
+	var all []*tunnel
+	for f := range s.set {
+		if t, ok := f.(*tunnel); ok {
+			all = append(all, t)
+		}
+	}
+	s.mu.Unlock()
+	for _, t := range all {
+		t.ways[0].tire()
+		t.ways[1].tire()
+	}
+}
+
 // tunnels is the number of those that are tunnels.
 func (s *flows) tunnels() (n int) {
 	s.mu.Lock()

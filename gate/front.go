@@ -29,6 +29,7 @@ type exchange struct {
 	decision *decision
 	refusal  *refusal
 	client   *clientEnd // of CONNECT
+	stood    func()     // says that the tunnel stands, if its front waits for that
 	hello    atomic.Pointer[hello]
 }
 
@@ -62,7 +63,7 @@ func (g *Gate) front(conn net.Conn) {
 		g.counts.limited.Add(1)
 		g.metrics.Decision(string(EventError), policy.Limit) // a flood of lines would help nobody
 		c.SetWriteDeadline(time.Now().Add(time.Second))
-		r.write(c, "", g.command)
+		_ = r.write(c, "", g.command)
 		c.Close()
 		return
 	}
@@ -70,7 +71,11 @@ func (g *Gate) front(conn net.Conn) {
 	g.waiting[c] = true
 	g.frontsMu.Unlock()
 	leave := sync.OnceFunc(func() { <-g.slots })
-	g.fronts.Go(func() {
+	g.fronts.Add(1)
+	// A tunnel goes on in this goroutine, and is no front's business then.
+	stood := sync.OnceFunc(g.fronts.Done)
+	go func() {
+		defer stood()
 		kept := false
 		defer func() {
 			// One request must not end the gate for all others.
@@ -84,8 +89,8 @@ func (g *Gate) front(conn net.Conn) {
 				leave()
 			}
 		}()
-		kept = g.serveFirst(c, leave)
-	})
+		kept = g.serveFirst(c, leave, stood)
+	}()
 }
 
 func (g *Gate) unwait(c net.Conn) {
@@ -97,7 +102,7 @@ func (g *Gate) unwait(c net.Conn) {
 // serveFirst reads the first head and sends the connection on its way: CONNECT
 // to goproxy at once, all else behind a checkedConn to net/http. It reports
 // whether somebody else closes the connection now.
-func (g *Gate) serveFirst(c stream, leave func()) (kept bool) {
+func (g *Gate) serveFirst(c stream, leave, stood func()) (kept bool) {
 	from := addrOf(c)
 	switch reason, err := g.CheckClient(c); {
 	case errors.Is(err, errGone):
@@ -147,6 +152,8 @@ func (g *Gate) serveFirst(c stream, leave func()) (kept bool) {
 	}
 	x.head = nil
 	x.client = &clientEnd{stream: c, pending: append([]byte(nil), b[end:]...), done: leave}
+	x.stood = stood
+	room.leave() // the tunnel may last for days
 	g.connect(x, &connectWriter{x: x})
 	return true
 }
@@ -217,8 +224,8 @@ func (g *Gate) answer(c stream, from netip.AddrPort, r *refusal) {
 func (g *Gate) answerFor(x *exchange, c stream, r *refusal) {
 	g.logRefusal(x, r)
 	c.SetWriteDeadline(time.Now().Add(lingerTime))
-	r.write(c, "", g.command)
-	lingerClose(c)
+	_ = r.write(c, "", g.command)
+	_ = lingerClose(c)
 }
 
 // foreign refuses a client that may not use this gate. It is not told why.
@@ -227,8 +234,8 @@ func (g *Gate) foreign(c stream, from netip.AddrPort, reason policy.Reason) {
 	g.write(Record{Event: EventForeign, ID: g.lastID.Add(1), Reason: reason, Client: from})
 	r := &refusal{reason: reason, status: http.StatusForbidden, why: "this gate serves other clients"}
 	c.SetWriteDeadline(time.Now().Add(lingerTime))
-	r.write(c, "", g.command)
-	lingerClose(c)
+	_ = r.write(c, "", g.command)
+	_ = lingerClose(c)
 }
 
 // unknown refuses a client that can't be told from others, for want of
@@ -238,8 +245,8 @@ func (g *Gate) unknown(c stream, from netip.AddrPort) {
 	g.write(Record{Event: EventError, ID: g.lastID.Add(1), Reason: policy.Limit, Client: from})
 	r := &refusal{reason: policy.Limit, status: http.StatusServiceUnavailable, why: "the gate is out of resources"}
 	c.SetWriteDeadline(time.Now().Add(lingerTime))
-	r.write(c, "", g.command)
-	lingerClose(c)
+	_ = r.write(c, "", g.command)
+	_ = lingerClose(c)
 }
 
 // lingerTime bounds how long an answer may take to reach a client that is
@@ -252,7 +259,7 @@ const lingerTime = 500 * time.Millisecond
 func lingerClose(c stream) error {
 	c.CloseWrite()
 	c.SetReadDeadline(time.Now().Add(lingerTime))
-	io.CopyN(io.Discard, c, 1<<20)
+	_, _ = io.CopyN(io.Discard, c, 1<<20)
 	return c.Close()
 }
 

@@ -3,10 +3,11 @@
 // A connection passes these steps, each in a file of its own: the client is
 // checked (clients.go); its first head is read and checked (front.go, head.go);
 // the target is decided, resolved and its addresses judged (decide.go); one of
-// these addresses is dialled (dial.go); goproxy relays (engine.go), for CONNECT
-// between ends that judge the first bytes and count the rest (tunnel.go), for
-// plain HTTP behind a connection that lets net/http see checked bytes alone
-// (checkedconn.go).
+// these addresses is dialled (dial.go). goproxy serves both methods (engine.go).
+// It hands a CONNECT that is allowed back to the gate, which judges the first
+// bytes (tunnel.go), moves and counts the rest (way_linux.go) and keeps what is
+// silent (idle_linux.go). Plain HTTP it relays, behind a connection that lets
+// net/http see checked bytes alone (checkedconn.go).
 package gate
 
 import (
@@ -68,6 +69,7 @@ type Gate struct {
 
 	upstream *Upstream // nil connects directly
 	flows    flows
+	idle     idlers
 	lastID   atomic.Uint64
 	slots    chan struct{} // one a connection
 	large    chan struct{} // one a large head
@@ -113,7 +115,7 @@ func New(c Config) (*Gate, error) {
 	g.watch()
 	g.transport = newTransport(g)
 	g.engine = newEngine(g)
-	g.server = &http.Server{
+	g.server = &http.Server{ //nolint:gosec // each head has its deadline in front.go, before this server sees it
 		Handler:                      http.HandlerFunc(g.serveHTTP),
 		ConnContext:                  withChecked,
 		IdleTimeout:                  g.times.idle,
@@ -142,7 +144,7 @@ func patient() times {
 // Serve accepts clients until the listener is closed, by Drain or else.
 func (g *Gate) Serve(ln net.Listener) error {
 	var all sync.WaitGroup
-	all.Go(func() { g.server.Serve(&chanListener{conns: g.handover, ending: g.ending, addr: ln.Addr()}) })
+	all.Go(func() { _ = g.server.Serve(&chanListener{conns: g.handover, ending: g.ending, addr: ln.Addr()}) })
 	stop := make(chan struct{})
 	all.Go(func() {
 		select {
@@ -200,6 +202,7 @@ func (g *Gate) Drain(ctx context.Context) {
 	shut := g.server.Shutdown(ctx) // closes idle connections, waits for requests
 	g.flows.wait(ctx)
 	g.flows.cutAll(policy.Shutdown)
+	g.idle.close()
 	if shut != nil {
 		g.server.Close()
 	}

@@ -1,10 +1,9 @@
 package gate
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"net"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -52,74 +51,12 @@ func (p pipe) close() {
 	unix.Close(p.w)
 }
 
-// moveOnce waits for bytes from src and moves them to dst, if the budget has room
-// for them. At the end of src it returns io.EOF.
-func moveOnce(dst, src stream, b *budget) (int64, error) {
-	from, ok1 := src.(*net.TCPConn)
-	to, ok2 := dst.(*net.TCPConn)
-	if !ok1 || !ok2 {
-		return moveBuffered(dst, src, b)
-	}
-	p, n, err := fill(from)
-	switch {
-	case errors.Is(err, errNoPipe):
-		return moveBuffered(dst, src, b) // out of descriptors: the slow way works still
-	case err != nil:
-		return 0, err
-	case n == 0:
-		p.put()
-		return 0, io.EOF
-	case !b.spend(n):
-		p.close()
-		return 0, errBudget
-	}
-	moved, err := empty(to, p, n)
-	if err != nil {
-		p.close() // there is something in it
-		return moved, err
-	}
-	p.put()
-	return moved, nil
-}
-
-// errNoPipe reports that no pipe could be made.
-var errNoPipe = errors.New("no pipe")
-
-// fill waits for bytes and takes them into a pipe. While it waits it holds none.
-func fill(from *net.TCPConn) (p pipe, n int64, err error) {
-	raw, err := from.SyscallConn()
-	if err != nil {
-		return pipe{}, 0, err
-	}
-	var serr error
-	err = raw.Read(func(fd uintptr) bool {
-		if p, serr = getPipe(); serr != nil {
-			serr = errors.Join(errNoPipe, serr)
-			return true
-		}
-		n, serr = spliceOnce(int(fd), p.w, pipeSize)
-		if serr == nil {
-			return true
-		}
-		p.put()
-		return serr != unix.EAGAIN
-	})
-	if err == nil {
-		err = serr
-	}
-	return p, n, err
-}
-
 // empty moves n bytes out of a pipe.
-func empty(to *net.TCPConn, p pipe, n int64) (moved int64, err error) {
-	raw, err := to.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
+func empty(to syscall.RawConn, p pipe, n int64) (moved int64, err error) {
 	for moved < n {
 		var m int64
 		var serr error
-		err := raw.Write(func(fd uintptr) bool {
+		err := to.Write(func(fd uintptr) bool {
 			m, serr = spliceOnce(p.r, int(fd), n-moved)
 			return serr != unix.EAGAIN
 		})

@@ -2,19 +2,17 @@ package gate
 
 import (
 	"errors"
-	"io"
 	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/aisb-dev/aisb/gate/policy"
 )
 
-// tunnel joins a client and a server after CONNECT. goproxy copies between its
-// two ends; the ends judge the first bytes, count the others, and let the
-// kernel move them.
+// tunnel joins a client and a server after CONNECT. It judges the client's first
+// bytes; then each direction is a way, which counts bytes and lets the kernel
+// move them.
 type tunnel struct {
 	g      *Gate
 	x      *exchange
@@ -22,13 +20,12 @@ type tunnel struct {
 	server *serverEnd
 	to     netip.AddrPort // the address that was judged, none if an upstream proxy resolved
 
-	judged func()        // says that the client's first bytes are judged
-	wait   chan struct{} // closed by judged
-	passed atomic.Bool   // that they may go up
-	denied atomic.Bool   // that they may not; whichever of the two is first, stays
+	passed atomic.Bool // that the client's bytes may go up
+	denied atomic.Bool // that they may not; whichever of the two is first, stays
 	once   sync.Once
 	up     meter
 	down   meter
+	ways   [2]way       // up and down
 	half   atomic.Bool  // one direction has ended
 	open   atomic.Int32 // ends that are not closed
 	cause  atomic.Pointer[policy.Reason]
@@ -54,48 +51,37 @@ type serverEnd struct {
 // newTunnel joins a client with a connection that was dialled for it, to what was
 // judged.
 func newTunnel(x *exchange, conn stream, to netip.AddrPort) *tunnel {
-	t := &tunnel{g: x.gate, x: x, to: to, client: x.client, wait: make(chan struct{})}
-	t.judged = sync.OnceFunc(func() { close(t.wait) })
+	t := &tunnel{g: x.gate, x: x, to: to, client: x.client}
 	t.server = &serverEnd{stream: conn, tunnel: t}
 	t.client.tunnel = t
 	t.up.all, t.down.all = &x.gate.moved.up, &x.gate.moved.down
+	up, down := &t.ways[0], &t.ways[1]
+	up.init(t, t.client.stream, conn, down, &t.up, x.decision.budget)
+	down.init(t, conn, t.client.stream, up, &t.down, nil)
 	t.open.Store(2)
 	x.gate.flows.add(t)
 	return t
 }
 
-// WriteTo implements io.WriterTo: everything that goes up. io.Copy prefers it.
-func (c *clientEnd) WriteTo(io.Writer) (n int64, err error) {
-	t := c.tunnel
-	defer t.contain(&err)
-	if err = t.admit(); err != nil {
-		t.cutBy(err) // before the other direction ends, which would close it without a reason
+// run judges the client's first bytes, and then goes with what follows until it
+// ends or nothing comes for a while. A server that speaks first is not heard
+// before the client has shown what it speaks.
+func (t *tunnel) run() {
+	defer t.contain()
+	if err := t.admit(); err != nil {
+		t.cutBy(err)
+		t.client.Close()
+		t.server.Close()
+		return
 	}
-	t.judged()
-	if err != nil {
-		return 0, err
-	}
-	return t.relay(t.server.stream, c.stream, &t.up, t.x.decision.budget)
-}
-
-// WriteTo implements io.WriterTo: everything that comes down. A server that
-// speaks first is not heard before the client has shown what it speaks.
-func (s *serverEnd) WriteTo(io.Writer) (n int64, err error) {
-	t := s.tunnel
-	defer t.contain(&err)
-	<-t.wait
-	if !t.passed.Load() {
-		return 0, net.ErrClosed
-	}
-	return t.relay(t.client.stream, s.stream, &t.down, nil)
+	go t.ways[1].run()
+	t.ways[0].run()
 }
 
 // contain turns a panic into the end of this tunnel alone.
-func (t *tunnel) contain(err *error) {
+func (t *tunnel) contain() {
 	if p := recover(); p != nil {
 		t.g.logPanic(t.x.from)
-		*err = net.ErrClosed
-		t.judged()
 		t.client.Close()
 		t.server.Close()
 	}
@@ -109,29 +95,6 @@ type refusalError struct{ reason policy.Reason }
 
 // Error implements error.
 func (e refusalError) Error() string { return string(e.reason) }
-
-// relay moves bytes until the source ends or the budget does.
-func (t *tunnel) relay(dst, src stream, count *meter, b *budget) (total int64, err error) {
-	for {
-		if t.half.Load() {
-			src.SetReadDeadline(time.Now().Add(t.g.times.halfOpen))
-		}
-		n, moveErr := moveOnce(dst, src, b)
-		count.Add(n)
-		total += n
-		if moveErr != nil {
-			if !errors.Is(moveErr, io.EOF) {
-				err = moveErr
-			}
-			t.cutBy(err)
-			break
-		}
-	}
-	// The other direction may be waiting already.
-	t.half.Store(true)
-	dst.SetReadDeadline(time.Now().Add(t.g.times.halfOpen))
-	return total, err
-}
 
 // admit judges the client's first bytes and sends them up.
 func (t *tunnel) admit() error {
@@ -206,7 +169,7 @@ func (t *tunnel) cut(reason policy.Reason) {
 	t.settle(&t.denied)
 	if reason == policy.NoSNI || reason == policy.SNIMismatch && t.x.greeting().sni != "" {
 		// fatal, unrecognized_name (RFC 6066, section 3)
-		t.client.stream.Write([]byte{21, 3, 1, 0, 2, 2, 112})
+		_, _ = t.client.stream.Write([]byte{21, 3, 1, 0, 2, 2, 112})
 	}
 	t.client.Close()
 	t.server.Close()
@@ -214,8 +177,7 @@ func (t *tunnel) cut(reason policy.Reason) {
 
 // cutBy cuts the tunnel if the error is a reason to.
 func (t *tunnel) cutBy(err error) {
-	var r refusalError
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[refusalError](err); ok {
 		t.cut(r.reason)
 	}
 }
@@ -224,6 +186,8 @@ func (t *tunnel) cutBy(err error) {
 func (t *tunnel) closed() {
 	if t.open.Add(-1) == 0 {
 		t.settle(&t.denied) // it went away in the middle of its first bytes
+		t.g.idle.forget(&t.ways[0])
+		t.g.idle.forget(&t.ways[1])
 		t.g.logClose(t)
 		t.g.flows.remove(t)
 	}
