@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -72,19 +73,16 @@ func TestPoint10AisbKilled(t *testing.T) {
 	l.signal(syscall.SIGKILL)
 	<-l.ended
 	waitUntil(t, 2*time.Second, "container and gate are gone", func() bool {
-		for _, pid := range pids {
-			if alive(pid) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(pids, alive)
 	})
 	gone()
 }
 
-// TestKilledWhileStarting kills aisb at several moments of the start.
+// TestKilledWhileStarting kills aisb at several moments of the start. podman goes
+// on until the container sees that aisb is gone, and on a busy machine that takes
+// as long as a start.
 func TestKilledWhileStarting(t *testing.T) {
-	gone := wantNothingLeft(t)
+	gone := wantNothingLeftIn(t, 20*time.Second)
 	for _, role := range []string{"aisb-gate", "pasta", "aisb-entry"} {
 		l := call{dir: project(t)}.start(t, allowed, "sleep", "1000")
 		waitUntil(t, runTimeout, role+" is there", func() bool { return len(find(role)) > 0 })

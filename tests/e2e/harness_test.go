@@ -3,6 +3,8 @@
 package e2e
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,7 +75,7 @@ func TestPoint8HarnessWithoutItsHost(t *testing.T) {
 	if o.status == 0 {
 		t.Errorf("pi says that it worked:\n%s", o.stdout)
 	}
-	if _, err := os.Stat(filepath.Join(dir, modelFile)); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(dir, modelFile)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the file is there: %v", err)
 	}
 	wantIn(t, "receipt", o.stderr, "refused "+modelHost+":443", "--allow "+modelHost)

@@ -73,7 +73,7 @@ func find(role string) []int {
 func leftovers(t *testing.T) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
-	for _, id := range strings.Fields(asUser(t, "podman", "ps", "--all", "--quiet")) {
+	for id := range strings.FieldsSeq(asUser(t, "podman", "ps", "--all", "--quiet")) {
 		out["container "+id] = true
 	}
 	runs, err := filepath.Glob(filepath.Join(agent.runtime, "aisb", "aisb-*"))
@@ -95,10 +95,15 @@ func leftovers(t *testing.T) map[string]bool {
 // nothing of the runs since this call is left.
 func wantNothingLeft(t *testing.T) func() {
 	t.Helper()
+	return wantNothingLeftIn(t, 2*time.Second)
+}
+
+func wantNothingLeftIn(t *testing.T, limit time.Duration) func() {
+	t.Helper()
 	before := leftovers(t)
 	return func() {
 		t.Helper()
-		deadline := time.Now().Add(2 * time.Second)
+		deadline := time.Now().Add(limit)
 		for {
 			var left []string
 			for what := range leftovers(t) {

@@ -68,13 +68,13 @@ func TestPoint7NothingElseOfTheHost(t *testing.T) {
 	known := []string{"/", "/proc", "/sys", "/dev", "/dev/pts", "/dev/shm", "/dev/mqueue", "/sys/fs/cgroup", "/sys/firmware", "/sys/dev",
 		"/tmp", "/var/tmp", "/run", "/run/.containerenv", "/run/lock", "/home/agent", "/project",
 		"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/usr/libexec/aisb-entry", "/usr/local/bin/aisb"}
-	for _, target := range strings.Fields(parts[1]) {
+	for target := range strings.FieldsSeq(parts[1]) {
 		if !slices.Contains(known, target) && !strings.HasPrefix(target, "/proc/") && !strings.HasPrefix(target, "/dev/") {
 			t.Errorf("%s is mounted", target)
 		}
 	}
 	wantNot(t, "hosts and resolv.conf", parts[2], "nameserver", hostAddr, agent.name)
-	for _, comm := range strings.Fields(parts[3]) {
+	for comm := range strings.FieldsSeq(parts[3]) {
 		if !slices.Contains([]string{"aisb-entry", "sh", "ps", "sort"}, comm) {
 			t.Errorf("a process %q can be seen", comm)
 		}

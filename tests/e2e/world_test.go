@@ -85,8 +85,7 @@ func enterNamespaces() (int, error) {
 		Pdeathsig:  syscall.SIGKILL,
 	}
 	err := cmd.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode(), nil
 	}
 	return 0, err
