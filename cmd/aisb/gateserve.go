@@ -157,7 +157,7 @@ func (s *service) reload() {
 	}
 	s.metrics.Reloaded(err == nil)
 	if err != nil {
-		s.u.warnf("nothing is reloaded, the old rules stay: %v", err)
+		s.u.warnf("not reloaded, the old rules stay: %v", err)
 		s.log.Write(gate.Record{Event: gate.EventError, Reason: policy.BadRequest})
 		s.tell(s.notify.ready(s.status() + "; the last reload failed"))
 		return

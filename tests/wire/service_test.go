@@ -92,7 +92,7 @@ func TestTokenFile(t *testing.T) {
 	writeFile(t, file, "the-second-token-of-all\n", 0o644) // not taken: everyone can read it
 	writeFile(t, rules, "other.test\n", 0o600)
 	s.signal(syscall.SIGHUP)
-	s.waitErr("nothing is reloaded, the old rules stay: .* every user of this machine can get at it")
+	s.waitErr("not reloaded, the old rules stay: .* every user of this machine can get at it")
 	want("200", "407")
 	writeFile(t, file, "the-second-token-of-all\n", 0o600)
 	s.signal(syscall.SIGHUP)
