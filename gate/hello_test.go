@@ -70,7 +70,7 @@ func TestParseHello(t *testing.T) {
 		}
 	}
 	// However it is cut, it is read when it is whole and no byte earlier.
-	for n := range len(plain) {
+	for n := range plain {
 		if _, want, err := parseHello(plain[:n]); !errors.Is(err, errMoreHello) || want <= n {
 			t.Fatalf("%d bytes: want %d more, %v", n, want, err)
 		}

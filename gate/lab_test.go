@@ -101,7 +101,7 @@ func startTweaked(t *testing.T, allow string, zone fakes.Zone, change func(*Conf
 func (l *lab) policy(allow string) *policy.Policy {
 	l.t.Helper()
 	var lines []policy.Line
-	for _, r := range strings.Fields(allow) {
+	for r := range strings.FieldsSeq(allow) {
 		lines = append(lines, policy.Line{Text: r, Origin: "test"})
 	}
 	p, _, err := policy.Parse(lines, nil, policy.Options{AllowAllNames: true})

@@ -86,7 +86,7 @@ func TestLogIsDocumented(t *testing.T) {
 			t.Errorf("event %s is not documented", e)
 		}
 	}
-	for _, key := range strings.Fields("ts event id run method host port reason rule addr sni alpn up down ms client") {
+	for key := range strings.FieldsSeq("ts event id run method host port reason rule addr sni alpn up down ms client") {
 		if !strings.Contains(string(text), "| `"+key+"` |") {
 			t.Errorf("key %s is not documented", key)
 		}

@@ -72,7 +72,7 @@ func (t *tunnel) firstBytes(b []byte) (more int, err error) {
 // plainRequest judges a plain HTTP/1.1 request in a tunnel to port 80.
 func plainRequest(b []byte, target policy.Target) (more int, err error) {
 	// What is no request line is refused as soon as that can be seen.
-	if i := bytes.IndexByte(b, '\n'); i < 0 {
+	if !bytes.Contains(b, []byte{'\n'}) {
 		method, _, found := bytes.Cut(b[:min(len(b), maxMethod)], []byte(" "))
 		if len(b) > maxHead || !found && len(b) >= maxMethod || !isToken(string(method)) {
 			return 0, refusalError{policy.NotTLS}

@@ -92,7 +92,7 @@ func (r *refusal) write(w io.Writer, method, command string) error {
 	body := r.body(command)
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", r.status, r.phrase())
-	r.header(len(body)).Write(&b)
+	_ = r.header(len(body)).Write(&b)
 	b.WriteString("\r\n")
 	if method != http.MethodHead {
 		b.WriteString(body)

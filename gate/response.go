@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -67,7 +68,7 @@ func (w *responseWriter) ReadFrom(src io.Reader) (int64, error) {
 // Flush implements http.Flusher.
 func (w *responseWriter) Flush() {
 	if !w.refused {
-		http.NewResponseController(w.ResponseWriter).Flush()
+		_ = http.NewResponseController(w.ResponseWriter).Flush()
 	}
 }
 
@@ -77,9 +78,7 @@ func (w *responseWriter) interim(code int, header http.Header) error {
 		return nil
 	}
 	h := w.Header()
-	for name, values := range header {
-		h[name] = values
-	}
+	maps.Copy(h, header)
 	stripHopByHop(h)
 	w.ResponseWriter.WriteHeader(code)
 	clear(h)
@@ -99,8 +98,8 @@ func (w *responseWriter) refuse(r *refusal) {
 	}
 	w.taken = nil
 	raw.SetWriteDeadline(time.Now().Add(lingerTime))
-	r.write(raw, w.x.method, w.x.gate.command)
-	lingerClose(raw.stream)
+	_ = r.write(raw, w.x.method, w.x.gate.command)
+	_ = lingerClose(raw.stream)
 	raw.Close()
 }
 

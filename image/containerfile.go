@@ -181,7 +181,7 @@ func run(command string) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	enc.Encode([]string{"/bin/sh", "-euc", command}) // strings always encode
+	_ = enc.Encode([]string{"/bin/sh", "-euc", command}) // strings always encode
 	return "RUN " + strings.TrimSpace(b.String())
 }
 

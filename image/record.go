@@ -45,7 +45,7 @@ func (r Records) Find(s Spec) (Spec, bool, error) {
 		return s, false, nil
 	}
 	now := time.Now()
-	os.Chtimes(r.path(rec.Key), now, now) // only 'image prune' reads it
+	_ = os.Chtimes(r.path(rec.Key), now, now) // only 'image prune' reads it
 	return s, true, nil
 }
 

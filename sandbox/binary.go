@@ -90,7 +90,7 @@ func stateOf(info fs.FileInfo, err error) (fileState, error) {
 		return fileState{}, fmt.Errorf("%s has no inode", info.Name())
 	}
 	return fileState{
-		Dev: uint64(st.Dev), Ino: st.Ino, Size: info.Size(), Mode: info.Mode(),
+		Dev: st.Dev, Ino: st.Ino, Size: info.Size(), Mode: info.Mode(),
 		Change: st.Ctim.Nano(), Mod: st.Mtim.Nano(),
 	}, nil
 }

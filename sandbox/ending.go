@@ -119,7 +119,7 @@ func openHandle(pid int) handle {
 // namespace above, and by SIGKILL a frozen process.
 func (h handle) signal(sig unix.Signal) {
 	if h != noHandle {
-		unix.PidfdSendSignal(int(h), sig, nil, 0)
+		_ = unix.PidfdSendSignal(int(h), sig, nil, 0)
 	}
 }
 

@@ -54,7 +54,7 @@ func (s *Session) startPodman(c podman.Container) error {
 		return &Failure{Status: podman.StatusPodman, Err: fmt.Errorf("start podman: %w", err)}
 	}
 	go func() {
-		p.cmd.Wait()
+		_ = p.cmd.Wait()
 		close(p.done)
 	}()
 	s.entry, s.podman = conn, p

@@ -82,7 +82,7 @@ const firstActivated = 3
 func activated() ([]*net.TCPListener, error) {
 	pid, count := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS")
 	for _, name := range []string{"LISTEN_PID", "LISTEN_PIDFDID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
-		os.Unsetenv(name)
+		_ = os.Unsetenv(name)
 	}
 	if pid != strconv.Itoa(os.Getpid()) {
 		return nil, nil

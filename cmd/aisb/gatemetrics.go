@@ -41,7 +41,7 @@ func (o *gateOptions) serveMetrics(u *ui) (m *metrics.Metrics, stop func(), err 
 		ErrorLog:          log.New(io.Discard, "", 0),
 	}
 	ended := make(chan struct{})
-	go func() { defer close(ended); server.Serve(ln) }()
+	go func() { defer close(ended); _ = server.Serve(ln) }()
 	u.notef("metrics at http://%s/metrics", ln.Addr())
 	return m, func() { server.Close(); <-ended }, nil
 }

@@ -17,7 +17,7 @@ type notifier struct{ addr string }
 // speak for this process.
 func newNotifier() notifier {
 	addr := os.Getenv("NOTIFY_SOCKET")
-	os.Unsetenv("NOTIFY_SOCKET")
+	_ = os.Unsetenv("NOTIFY_SOCKET")
 	if !strings.HasPrefix(addr, "/") && !strings.HasPrefix(addr, "@") {
 		return notifier{} // vsock: is of machines, not of services
 	}

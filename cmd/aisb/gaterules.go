@@ -50,7 +50,7 @@ const maxRuleErrors = 5
 // wrong call, one of a file a wrong file.
 func gateRuleError(err error) error {
 	all := []error{err}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // errors.Join has no other way in
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		all = joined.Unwrap()
 	}
 	code, texts, hints := exitConfig, []string(nil), []string(nil)

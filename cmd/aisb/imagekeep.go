@@ -62,7 +62,7 @@ func (b *builder) sweep(ctx context.Context) {
 		return
 	}
 	for _, id := range ids {
-		b.output(ctx, image.RemoveContainerArgs(id))
+		_, _ = b.output(ctx, image.RemoveContainerArgs(id))
 	}
 }
 

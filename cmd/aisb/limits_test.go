@@ -21,7 +21,7 @@ func TestLimits(t *testing.T) {
 		"--tmpfs-size": {func(o *runOptions, v string) { o.tmpfsSize = v }, "1g 64m 1m", "0 0g 50% 1 x k,mode=0777 1g,exec"},
 		"--shm-size":   {func(o *runOptions, v string) { o.shm = v }, "1g 64M", "0 -1 256mb"},
 	} {
-		for _, v := range strings.Fields(c.good) {
+		for v := range strings.FieldsSeq(c.good) {
 			o := good
 			c.set(&o, v)
 			if _, err := o.limits(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -105,8 +106,8 @@ func (t *tail) Write(p []byte) (int, error) {
 
 // lastStep is what was said since the build's last step began.
 func (t *tail) lastStep() []string {
-	for i := len(t.lines) - 1; i >= 0; i-- {
-		if head, _, ok := strings.Cut(t.lines[i], ": "); ok && strings.Contains(head, "] STEP ") {
+	for i, v := range slices.Backward(t.lines) {
+		if head, _, ok := strings.Cut(v, ": "); ok && strings.Contains(head, "] STEP ") {
 			return t.lines[i+1:]
 		}
 	}

@@ -61,7 +61,7 @@ func startRelay(s *sandbox.Session, u *ui) (*relay, error) {
 		}
 		u.raw.Store(true)
 		r.restore = func() {
-			term.Restore(int(r.stdin.Fd()), state)
+			_ = term.Restore(int(r.stdin.Fd()), state)
 			u.raw.Store(false)
 		}
 	}
@@ -94,7 +94,7 @@ func (r *relay) copyAll() {
 		return
 	}
 	go func() {
-		io.Copy(io3.Stdin, r.stdin)
+		_, _ = io.Copy(io3.Stdin, r.stdin)
 		io3.Stdin.Close()
 	}()
 	r.output.Go(func() { r.fromPipe(r.stdout, io3.Stdout) })
@@ -120,7 +120,7 @@ func (r *relay) fromTerminal(pty *os.File) {
 // fromPipe copies one stream. When the user's side is gone (EPIPE), the
 // command's side is closed, so that it gets its SIGPIPE as without aisb.
 func (r *relay) fromPipe(dst, src *os.File) {
-	io.Copy(dst, src)
+	_, _ = io.Copy(dst, src)
 	src.Close()
 }
 
@@ -178,7 +178,7 @@ func (r *relay) resize() {
 	if err != nil {
 		return
 	}
-	unix.IoctlSetWinsize(int(pty.Fd()), unix.TIOCSWINSZ, size)
+	_ = unix.IoctlSetWinsize(int(pty.Fd()), unix.TIOCSWINSZ, size)
 }
 
 // wait waits until all output is through and the run has ended, and puts the

@@ -261,8 +261,7 @@ func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec
 
 // startError gives the error of a start its status and hint.
 func startError(err error) error {
-	var f *sandbox.Failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*sandbox.Failure](err); ok {
 		return &exitError{code: f.Status, err: f.Err, hint: f.Hint}
 	}
 	return &exitError{code: exitPodman, err: err}

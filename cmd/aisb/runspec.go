@@ -214,8 +214,7 @@ func (o runOptions) directory(p *prepared) error {
 // harness's, those over the base.
 func (o runOptions) environment(p *prepared) error {
 	fail := func(err error) error {
-		var e *environ.Error
-		if errors.As(err, &e) {
+		if e, ok := errors.AsType[*environ.Error](err); ok {
 			return &exitError{code: exitUsage, err: err, hint: e.Hint}
 		}
 		return &exitError{code: exitUsage, err: err}

@@ -42,7 +42,7 @@ func FuzzReplay(f *testing.F) {
 	f.Add("db.local+private+tcp *", "db.local:80 db.local:443 any.test:443 9.9.9.9:443", true)
 	f.Fuzz(func(t *testing.T, allow, text string, plain bool) {
 		var lines []policy.Line
-		for _, r := range strings.Fields(allow) {
+		for r := range strings.FieldsSeq(allow) {
 			lines = append(lines, policy.Line{Text: r})
 		}
 		p, _, err := policy.Parse(lines, nil, policy.Options{AllowAllNames: true})
@@ -50,7 +50,7 @@ func FuzzReplay(f *testing.F) {
 			return
 		}
 		var targets []policy.Target
-		for _, s := range strings.Fields(text) {
+		for s := range strings.FieldsSeq(text) {
 			if target, err := policy.ParseAuthority(s); err == nil {
 				targets = append(targets, target)
 			}

@@ -10,7 +10,7 @@ func TestChanges(t *testing.T) {
 	parse := func(allow, deny string) *Policy {
 		t.Helper()
 		lines := func(text string) (out []Line) {
-			for _, r := range strings.Fields(text) {
+			for r := range strings.FieldsSeq(text) {
 				out = append(out, Line{Text: r, Origin: "test"})
 			}
 			return out

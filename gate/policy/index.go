@@ -2,6 +2,7 @@ package policy
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -132,8 +133,8 @@ func (x *index) matchAddr(a netip.Addr, port uint16) int32 {
 	if a.Is6() {
 		bits = x.bits6[:]
 	}
-	for n := len(bits) - 1; n >= 0; n-- {
-		if !bits[n] {
+	for n, bit := range slices.Backward(bits) {
+		if !bit {
 			continue
 		}
 		p, err := a.Prefix(n)

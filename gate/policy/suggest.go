@@ -205,8 +205,8 @@ func meantHost(text string) string {
 // meantWildcard keeps what follows the last label with a star in it.
 func meantWildcard(host string) hint {
 	labels := strings.Split(host, ".")
-	for i := len(labels) - 1; i >= 0; i-- {
-		if strings.Contains(labels[i], "*") {
+	for i, label := range slices.Backward(labels) {
+		if strings.Contains(label, "*") {
 			if rest := strings.Join(labels[i+1:], "."); strings.Contains(rest, ".") {
 				return hint{rules: []string{"*." + rest}}
 			}

@@ -327,7 +327,7 @@ func runs(pid int) bool {
 func parent(dir string) int {
 	gateLn, err1 := net.Listen("tcp", "127.0.0.1:0")
 	canary, err2 := net.Listen("tcp", "127.0.0.1:0")
-	log, err3 := os.Create(filepath.Join(dir, "log.jsonl"))
+	log, err3 := os.OpenFile(filepath.Join(dir, "log.jsonl"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -40,7 +40,7 @@ func Apply(rs netpolicy.Ruleset) error {
 		policy := nftables.ChainPolicyDrop
 		chain := conn.AddChain(&nftables.Chain{
 			Name: string(c.Hook), Table: table, Type: nftables.ChainTypeFilter,
-			Hooknum: nftables.ChainHookRef(hook), Priority: nftables.ChainPriorityFilter, Policy: &policy,
+			Hooknum: new(hook), Priority: nftables.ChainPriorityFilter, Policy: &policy,
 		})
 		for _, r := range c.Rules {
 			conn.AddRule(&nftables.Rule{

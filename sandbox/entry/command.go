@@ -28,7 +28,7 @@ func (e *entry) find() *failure {
 	}
 	if err := os.Chdir(e.cfg.Dir); err != nil {
 		return &failure{handshake.Start, handshake.ExitNoExec,
-			fmt.Errorf("working directory %q: %w", e.cfg.Dir, err.(*os.PathError).Err), "choose a directory that exists in the sandbox"}
+			fmt.Errorf("working directory %q: %w", e.cfg.Dir, errors.Unwrap(err)), "choose a directory that exists in the sandbox"}
 	}
 	found, err := lookPath(e.cfg.Argv[0], e.command.env)
 	e.command.path = found
@@ -59,7 +59,7 @@ func lookPath(name string, env []string) (string, error) {
 		}
 	}
 	result := error(unix.ENOENT)
-	for _, dir := range strings.Split(search, ":") {
+	for dir := range strings.SplitSeq(search, ":") {
 		if !path.IsAbs(dir) {
 			// An empty or relative entry would mean the project, where the
 			// agent writes.

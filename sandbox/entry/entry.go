@@ -191,7 +191,7 @@ func (e *entry) giveUp(f *failure) int {
 // handOver gives aisb the command's status. Without it aisb knows that this
 // process ended in a way that it didn't choose, whatever its own status says.
 func (e *entry) handOver(status int) int {
-	e.status.Write([]byte{byte(status)}) // an error means that aisb is gone
+	_, _ = e.status.Write([]byte{byte(status)}) // an error means that aisb is gone
 	return status
 }
 

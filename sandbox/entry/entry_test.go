@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -252,7 +254,7 @@ func TestEndOfAisbBeforeTheGo(t *testing.T) {
 	if status := b.wait(); status != killed || b.stderr.Len() > 0 {
 		t.Errorf("status %d, said %q", status, &b.stderr)
 	}
-	if _, err := os.Stat(filepath.Join(b.layout.Project, "ran")); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(b.layout.Project, "ran")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the command ran (%v)", err)
 	}
 }

@@ -1,6 +1,8 @@
 package entry
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -77,7 +79,7 @@ func TestNothingStartsWhenSomethingIsOff(t *testing.T) {
 			if status := b.wait(); status != c.status {
 				t.Errorf("status %d, want %d", status, c.status)
 			}
-			if _, err := os.Stat(filepath.Join(b.layout.Project, "ran")); !os.IsNotExist(err) {
+			if _, err := os.Stat(filepath.Join(b.layout.Project, "ran")); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("the command ran (%v)", err)
 			}
 			if len(o.files) > 0 {

@@ -1,6 +1,7 @@
 package entry
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -225,7 +226,7 @@ func errnoOf(err error) unix.Errno {
 	if err == nil {
 		return 0
 	}
-	if errno, ok := err.(unix.Errno); ok {
+	if errno, ok := errors.AsType[unix.Errno](err); ok {
 		return errno
 	}
 	return unix.EIO

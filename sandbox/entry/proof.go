@@ -86,8 +86,7 @@ func (p *prober) run(o order) (account, error) {
 func (p *prober) stop() error {
 	p.conn.Close()
 	err := p.cmd.Wait()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return fmt.Errorf("the proof's process ended with %s", exit.ProcessState)
 	}
 	return err

@@ -40,7 +40,7 @@ func (e *entry) obey() {
 	for {
 		var c handshake.Control
 		if err := receive(e.conn, &c); err != nil {
-			os.Exit(killed)
+			os.Exit(killed) //nolint:forbidigo // the end of pid 1 is the end of the container
 		}
 		if c.Signal > 0 && c.Signal <= maxSignal {
 			e.signals.send(unix.Signal(c.Signal))
@@ -148,7 +148,7 @@ func (s *signals) send(sig unix.Signal) {
 	defer s.mu.Unlock()
 	switch {
 	case s.pid == 0:
-		os.Exit(128 + int(sig))
+		os.Exit(128 + int(sig)) //nolint:forbidigo // as a command that died of it
 	case s.group:
 		unix.Kill(-s.pid, sig)
 	default:

@@ -156,12 +156,10 @@ func readBeneath(dir *os.File, rel string, limit int) ([]byte, error) {
 // errnoText is the bare reason of a file system error, for messages that name
 // the path themselves.
 func errnoText(err error) string {
-	var e *fs.PathError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err.Error()
 	}
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		if errno == unix.EXDEV {
 			return "leads out of it" // RESOLVE_BENEATH
 		}

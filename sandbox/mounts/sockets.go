@@ -1,6 +1,7 @@
 package mounts
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -231,7 +232,7 @@ func (r *socketReport) listening(rel string) bool {
 	defer unix.Close(fd)
 	// Through the descriptor: a path can be longer than sun_path.
 	err = unix.Connect(fd, &unix.SockaddrUnix{Name: "/proc/self/fd/" + strconv.Itoa(int(f.Fd()))})
-	return err != unix.ECONNREFUSED
+	return !errors.Is(err, unix.ECONNREFUSED)
 }
 
 func (r *socketReport) warnings() []string {

@@ -243,7 +243,7 @@ func TestWorld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.Get("http://" + run.Addrs[1] + "/")
+	resp, err := (&http.Client{Transport: &http.Transport{}}).Get("http://" + run.Addrs[1] + "/")
 	if err != nil {
 		t.Fatal(err)
 	}

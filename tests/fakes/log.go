@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 )
@@ -133,10 +134,5 @@ func among(s string, list []string) bool {
 	if len(list) == 0 {
 		return true
 	}
-	for _, one := range list {
-		if s == one {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(list, s)
 }

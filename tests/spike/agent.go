@@ -112,8 +112,7 @@ func (q question) run() (answer, []*os.File, error) {
 	cmd.Env = append(os.Environ(), "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 	out, err := cmd.CombinedOutput()
 	a := answer{Out: strings.TrimSpace(string(out))}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		a.Status, err = exit.ExitCode(), nil
 	}
 	return a, nil, err

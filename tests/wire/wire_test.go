@@ -63,7 +63,7 @@ func build(t *testing.T) {
 		return
 	}
 	var err error
-	if built, err = os.MkdirTemp("", "aisb-wire-"); err != nil {
+	if built, err = os.MkdirTemp("", "aisb-wire-"); err != nil { //nolint:usetesting // for all tests: TestMain removes it
 		t.Fatal(err)
 	}
 	out := filepath.Join(built, "aisb")

@@ -57,8 +57,7 @@ func Enter() (status int, ok bool) {
 	if err == nil {
 		err = cmd.Wait()
 	}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode(), false
 	}
 	if err != nil {

@@ -72,7 +72,7 @@ func (p *Process) pids() []int {
 		lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", all[i]))
 		for _, name := range lists {
 			text, _ := os.ReadFile(name)
-			for _, word := range strings.Fields(string(text)) {
+			for word := range strings.FieldsSeq(string(text)) {
 				if pid, err := strconv.Atoi(word); err == nil {
 					all = append(all, pid)
 				}
