@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/aisb-dev/aisb/sandbox/handshake"
+	"github.com/aisb-dev/aisb/sandbox/mountinfo"
 )
 
 // inspect compares what podman made with what aisb asked for, by the kernel's
@@ -37,7 +38,7 @@ func (e *entry) inspect() *failure {
 	if err != nil || nnp != 1 {
 		return refuse(fmt.Errorf("no_new_privs is %d (%v)", nnp, err))
 	}
-	mounts, err := readMounts()
+	mounts, err := mountinfo.Read()
 	if err != nil {
 		return refuse(fmt.Errorf("read mounts: %w", err))
 	}

@@ -80,16 +80,6 @@ func TestReadBeneath(t *testing.T) {
 	}
 }
 
-func TestUnescapeOctal(t *testing.T) {
-	for in, want := range map[string]string{
-		"/a": "/a", `/a\040b`: "/a b", `/\134040`: `/\040`, `/a\`: `/a\`, `/a\04`: `/a\04`, `/\011\012`: "/\t\n", `/\999`: `/\999`,
-	} {
-		if got := unescapeOctal(in); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
-	}
-}
-
 func BenchmarkMake(b *testing.B) {
 	home := b.TempDir()
 	dir := home + "/project"
