@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,6 +37,19 @@ func Launch(output string, argv ...string) (*Process, error) {
 	p := &Process{cmd: cmd, done: make(chan error, 1)}
 	go func() { p.done <- cmd.Wait() }()
 	return p, nil
+}
+
+// Listens waits until the program takes connections on a port.
+func (p *Process) Listens(port int) error {
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			return c.Close()
+		}
+		if dead := p.Dead(); dead != nil || time.Now().After(end) {
+			return fmt.Errorf("it does not listen: %w, %v", err, dead)
+		}
+	}
 }
 
 // Signal sends a signal to the program.
@@ -145,8 +159,25 @@ func (p *Process) Files() (n int, _ error) {
 	return n, nil
 }
 
+// Sockets is how many of its descriptors are sockets.
+func (p *Process) Sockets() (n int, _ error) {
+	for _, pid := range p.pids() {
+		dir := fmt.Sprintf("/proc/%d/fd/", pid)
+		list, err := os.ReadDir(dir)
+		if err != nil {
+			return 0, err
+		}
+		for _, e := range list {
+			if to, err := os.Readlink(dir + e.Name()); err == nil && strings.HasPrefix(to, "socket:") {
+				n++
+			}
+		}
+	}
+	return n, nil
+}
+
 // Settle waits until the program has nothing to do: no descriptor comes or goes
-// and no time is used for a while. It returns how long it was after the limit.
+// and no time is used for a while.
 func (p *Process) Settle(limit time.Duration) {
 	const quiet = 60 * time.Millisecond
 	var cpu time.Duration

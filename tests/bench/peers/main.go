@@ -15,11 +15,12 @@ import (
 )
 
 func main() {
-	if len(os.Args) == 3 && os.Args[1] == "-relay" {
-		var port int
-		fmt.Sscan(os.Args[2], &port)
-		fmt.Fprintln(os.Stderr, relay(port))
-		os.Exit(1)
+	if len(os.Args) > 2 && (os.Args[1] == "-relay" || os.Args[1] == "-profiled") {
+		if err := proxy(os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
 	}
 	status, inside := ground.Enter()
 	if !inside {
@@ -31,12 +32,25 @@ func main() {
 	}
 }
 
+// proxy is this program as one of the proxies.
+func proxy(args []string) error {
+	var port int
+	if _, err := fmt.Sscan(args[1], &port); err != nil {
+		return err
+	}
+	if args[0] == "-relay" {
+		return relay(port)
+	}
+	return profiled(port, args[2])
+}
+
 func run() error {
 	var b binaries
 	var s sizes
 	flag.StringVar(&b.aisb, "aisb", "./aisb", "the binary with the gate")
 	flag.StringVar(&b.squid, "squid", "", "squid's binary")
 	flag.StringVar(&b.smokescreen, "smokescreen", "", "smokescreen's binary")
+	flag.StringVar(&b.profiles, "profiles", "", "measure the gate in this program instead, and put its profiles into the directory")
 	rounds := flag.Int("rounds", 5, "rounds")
 	out := flag.String("out", "", "directory for README.md and the plot; none prints the table alone")
 	only := flag.String("only", "", "one part: tunnels, bulk, web or idle")
@@ -61,7 +75,7 @@ func run() error {
 	if err := os.Chmod(work, 0o755); err != nil { // squid's user looks in
 		return err
 	}
-	hello, err := clientHello()
+	hello, err := ground.ClientHello()
 	if err != nil {
 		return err
 	}
@@ -70,12 +84,12 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	r.describe(b, m.peers)
+	r.describe(b)
 	if *out == "" {
 		fmt.Print(r.table())
 		return nil
 	}
 	return errors.Join(os.MkdirAll(*out, 0o755),
-		os.WriteFile(filepath.Join(*out, "README.md"), []byte(r.page()), 0o644),
+		os.WriteFile(filepath.Join(*out, "README.md"), []byte(r.page(len(hello))), 0o644),
 		os.WriteFile(filepath.Join(*out, "peers.svg"), []byte(r.plot()), 0o644))
 }

@@ -1,17 +1,13 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
-	"crypto/tls"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/user"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"github.com/aisb-dev/aisb/tests/bench/ground"
 )
@@ -28,7 +24,10 @@ type peer struct {
 }
 
 // binaries are the programs that are measured.
-type binaries struct{ aisb, squid, smokescreen string }
+type binaries struct {
+	aisb, squid, smokescreen string
+	profiles                 string // directory; then this program is the gate
+}
 
 // peers lists them; those that are not installed are left out. All have the same
 // allowlist of one name, ask the same name server and log each connection.
@@ -53,6 +52,9 @@ func peers(b binaries) []*peer {
 }
 
 func (b binaries) gate(_ string, port int) ([]string, error) {
+	if b.profiles != "" {
+		return []string{"/proc/self/exe", "-profiled", strconv.Itoa(port), b.profiles}, nil
+	}
 	return []string{b.aisb, "gate", "--listen", fmt.Sprintf("127.0.0.1:%d", port),
 		"--allow", ground.Host + ":*", "--resolver", ground.DNS}, nil
 }
@@ -120,32 +122,11 @@ func (p *peer) start(dir string) error {
 	if p.run, err = ground.Launch(filepath.Join(dir, "output"), argv...); err != nil {
 		return err
 	}
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", p.port))
-		if err == nil {
-			return c.Close()
-		}
-		if dead := p.run.Dead(); dead != nil || time.Now().After(end) {
-			said, _ := os.ReadFile(filepath.Join(dir, "output"))
-			return fmt.Errorf("%s does not listen: %v: %v\n%s", p.name, err, dead, said)
-		}
+	if err := p.run.Listens(p.port); err != nil {
+		said, _ := os.ReadFile(filepath.Join(dir, "output"))
+		return fmt.Errorf("%s: %w\n%s", p.name, err, said)
 	}
-}
-
-// clientHello is what a TLS client of this Go sends first, the same bytes for
-// all.
-func clientHello() ([]byte, error) {
-	near, far := net.Pipe()
-	defer far.Close()
-	go tls.Client(near, &tls.Config{ServerName: ground.Host}).Handshake()
-	far.SetDeadline(time.Now().Add(5 * time.Second))
-	r := bufio.NewReader(far)
-	head, err := r.Peek(5)
-	if err != nil {
-		return nil, err
-	}
-	hello, err := r.Peek(5 + int(head[3])<<8 + int(head[4]))
-	return bytes.Clone(hello), err
+	return nil
 }
 
 // Answers that are whole.
