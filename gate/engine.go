@@ -100,7 +100,7 @@ func (g *Gate) tunnel(req *http.Request, _ net.Conn, _ *goproxy.ProxyCtx) {
 	if err != nil {
 		x.refusal = dialFailure(x, err)
 		g.logRefusal(x, x.refusal)
-		x.refusal.write(x.client, x.method, g.command)
+		_ = x.refusal.write(x.client, x.method, g.command)
 		x.client.Close()
 		return
 	}

@@ -33,7 +33,7 @@ func getPipe() (pipe, error) {
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		return pipe{}, fmt.Errorf("make pipe: %w", err)
 	}
-	unix.FcntlInt(uintptr(fds[1]), unix.F_SETPIPE_SZ, pipeSize) // as it is will do
+	_, _ = unix.FcntlInt(uintptr(fds[1]), unix.F_SETPIPE_SZ, pipeSize) // as it is will do
 	return pipe{fds[0], fds[1]}, nil
 }
 
@@ -58,7 +58,7 @@ func empty(to syscall.RawConn, p pipe, n int64) (moved int64, err error) {
 		var serr error
 		err := to.Write(func(fd uintptr) bool {
 			m, serr = spliceOnce(p.r, int(fd), n-moved)
-			return serr != unix.EAGAIN
+			return serr != unix.EAGAIN //nolint:errorlint // from the kernel, never wrapped
 		})
 		if err == nil {
 			err = serr

@@ -50,7 +50,7 @@ func Main() int {
 	}
 	c := &child{conn: conn, served: make(chan error, 1)}
 	if err := c.configure(); err != nil {
-		conn.Send(message{Kind: kindFailed, Error: err.Error()})
+		_ = conn.Send(message{Kind: kindFailed, Error: err.Error()})
 		return 1
 	}
 	if err := conn.Send(message{Kind: kindReady}); err != nil {
@@ -226,7 +226,7 @@ func (c *child) lifeline() {
 		return
 	}
 	if err := os.RemoveAll(c.runDir); err != nil {
-		io.WriteString(os.Stderr, "aisb-gate: error: "+err.Error()+"\n")
+		_, _ = io.WriteString(os.Stderr, "aisb-gate: error: "+err.Error()+"\n")
 	}
 }
 
