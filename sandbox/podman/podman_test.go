@@ -216,3 +216,13 @@ func TestCoreLimit(t *testing.T) {
 		}
 	}
 }
+
+// No limit is nothing that a host could fail to enforce.
+func TestNoLimitNeedsNoController(t *testing.T) {
+	if l, missing := (Limits{Pids: "0", Memory: "0", CPUs: "0"}).Enforceable(nil); l != (Limits{}) || missing != nil {
+		t.Errorf("%+v, %q", l, missing)
+	}
+	if l, missing := (Limits{Pids: "0"}).Enforceable([]string{"pids"}); l.Pids != "0" || missing != nil {
+		t.Errorf("%+v, %q: podman has a limit of its own where none is named", l, missing)
+	}
+}
