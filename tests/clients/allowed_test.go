@@ -130,7 +130,7 @@ func grpcAllowed(t *testing.T, b *bench) {
 	same(t, "calls", b.sh(t, grpcName+" grpc.test:50051"), want)
 }
 
-const sshCommand = `ssh -F none -i key -o IdentitiesOnly=yes -o UserKnownHostsFile=hosts -o StrictHostKeyChecking=accept-new ` +
+const sshCommand = `ssh -F none -i key -o IdentitiesOnly=yes -o UserKnownHostsFile=hosts -o StrictHostKeyChecking=accept-new -o ConnectTimeout=5 ` +
 	`-o ProxyCommand='nc -X connect -x '${https_proxy#*//}' %h %p'`
 
 // ssh goes to a real server, which takes one connection a process.
@@ -154,7 +154,7 @@ func ssh(t *testing.T, b *bench) {
 			return 0
 		}
 		defer f.Close()
-		cmd := exec.Command("dropbear", "-i", "-E", "-r", filepath.Join(b.dir, "host-key"))
+		cmd := exec.Command("dropbear", "-i", "-r", filepath.Join(b.dir, "host-key"))
 		cmd.Stdin, cmd.Stdout = f, f
 		if b.world.Start(cmd) == nil {
 			cmd.Wait()

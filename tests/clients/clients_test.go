@@ -30,8 +30,8 @@ type client struct {
 // refusal is a command that must not get where it wants.
 type refusal struct {
 	command string
-	host    string // that the gate refuses; "" is unlisted
-	reason  string // "" is not-listed
+	host    string // that the gate refuses
+	reason  string // "" is not-listed, and the host unlisted
 	// shown is what its user sees of the reason: a text that must be there in
 	// every version. "" is for a client that shows none.
 	shown string
@@ -136,7 +136,7 @@ func version(text string) string {
 // refuse runs a command that the gate refuses, and holds that nothing left.
 func (l *lab) refuse(t *testing.T, b *bench, r refusal, g *golden) {
 	t.Helper()
-	if r.host == "" {
+	if r.reason == "" {
 		r.host, r.reason = unlisted, "not-listed"
 	}
 	before, events := len(l.gate.Lines()), len(l.log.Events())

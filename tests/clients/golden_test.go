@@ -21,7 +21,8 @@ var changing = []struct {
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d[:_]\d\d[:_]\d\d([.,_]\d+Z?)?`), "TIME"},
 	{regexp.MustCompile(`0x[0-9a-f]{6,}`), "0xADDRESS"},
 	{regexp.MustCompile(`\b[0-9A-F]{16}:error`), "THREAD:error"},
-	{regexp.MustCompile(`(/[\w.+-]+)+/(TIME[\w-]*\.log)`), "LOG"},
+	{regexp.MustCompile(`DIR(/[\w.+-]+)+/TIME[\w-]*\.log`), "LOG"},
+	{regexp.MustCompile(`(?m)^Ign:.*\n`), ""}, // apt's attempts, in an order of chance
 	{regexp.MustCompile(`Node\.js v[\d.]+`), "Node.js VERSION"},
 	// Where in a program's own sources the error was made is nobody's promise.
 	{regexp.MustCompile(`(?m)^\s+at .*\n`), ""},

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -125,6 +124,7 @@ func (l *lab) sites(t *testing.T) map[string]http.Handler {
 
 // talk sends back each message. Upon "bye" it is the server that ends.
 func talk(c *websocket.Conn) {
+	defer c.Close() // which sends the closing frame
 	for {
 		var m []byte
 		if websocket.Message.Receive(c, &m) != nil || string(m) == "bye" || websocket.Message.Send(c, m) != nil {
@@ -201,6 +201,8 @@ func (l *lab) furnish(t *testing.T, ca *fakes.CA) {
 	check(t, err)
 	check(t, image.Spec{Harness: harness}.WriteContext(built))
 
+	goTool, err := exec.LookPath("go")
+	check(t, err)
 	self, err := os.Executable()
 	check(t, err)
 	check(t, os.Mkdir(filepath.Join(l.dir, "bin"), 0o755))
@@ -213,7 +215,7 @@ func (l *lab) furnish(t *testing.T, ca *fakes.CA) {
 		l.env = append(l.env, string(v))
 	}
 	l.env = append(l.env,
-		"PATH="+filepath.Join(l.dir, "bin")+":"+nodePath()+filepath.Join(runtime.GOROOT(), "bin")+":"+environ.Path,
+		"PATH="+filepath.Join(l.dir, "bin")+":"+nodePath()+filepath.Dir(goTool)+":"+environ.Path,
 		"GIT_CONFIG_SYSTEM="+filepath.Join(built, "gitconfig"),
 		"npm_config_globalconfig="+filepath.Join(built, "npmrc"),
 		"NODE_EXTRA_CA_CERTS="+bundle, // Node brings a list of its own

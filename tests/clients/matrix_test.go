@@ -22,7 +22,7 @@ var matrix = []client{
 			{command: "curl -sS -i http://unlisted.test/", shown: "HTTP/1.1 403 Blocked by aisb: not-listed", ends: true},
 			{command: "curl -sS -f http://unlisted.test/", shown: "403"},
 			{command: "curl -sS https://site.test:8443/", host: "site.test", reason: "port-not-listed", shown: "403"},
-			{command: "curl -sS ftp://unlisted.test/", host: unlisted, reason: "not-listed", shown: "not-listed", ends: true},
+			{command: "curl -sS ftp://unlisted.test/", reason: "bad-request", shown: "this is a proxy", ends: true},
 		},
 	},
 	{
@@ -33,7 +33,7 @@ var matrix = []client{
 			same(t, "http", b.sh(t, "wget -q -O - "+plain), string(pattern(1_000_000)))
 		},
 		refused: []refusal{
-			{command: "wget https://unlisted.test/", shown: "403 Blocked by aisb: not-listed"},
+			{command: "wget https://unlisted.test/", shown: "Blocked by aisb: not-listed"},
 			{command: "wget http://unlisted.test/", shown: "403"},
 		},
 	},
@@ -54,8 +54,8 @@ var matrix = []client{
 		does:    "update and download over http and https",
 		allowed: apt,
 		refused: []refusal{
-			{command: "echo 'deb [trusted=yes] https://unlisted.test stable main' >sources.list; apt-get update", shown: "403", ends: true},
-			{command: "echo 'deb [trusted=yes] http://unlisted.test stable main' >sources.list; apt-get update", shown: "403", ends: true},
+			{command: "echo 'deb [trusted=yes] https://unlisted.test ./' >sources.list; apt-get update", shown: "403", ends: true},
+			{command: "echo 'deb [trusted=yes] http://unlisted.test ./' >sources.list; apt-get update", shown: "403"},
 		},
 	},
 	{
@@ -157,9 +157,9 @@ var matrix = []client{
 		does:    "s_client -proxy: an https request by hand",
 		allowed: openssl,
 		refused: []refusal{
-			{command: "openssl s_client -proxy ${https_proxy#*//} -connect unlisted.test:443 </dev/null", shown: "403 Blocked by aisb: not-listed"},
+			{command: "openssl s_client -quiet -proxy ${https_proxy#*//} -connect unlisted.test:443 </dev/null", shown: "403 Blocked by aisb: not-listed"},
 			{
-				command: "openssl s_client -proxy ${https_proxy#*//} -connect site.test:443 -servername unlisted.test </dev/null",
+				command: "openssl s_client -quiet -proxy ${https_proxy#*//} -connect site.test:443 -servername unlisted.test </dev/null",
 				host:    "site.test", reason: "sni-mismatch", shown: "unrecognized name",
 			},
 		},

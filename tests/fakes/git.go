@@ -2,6 +2,7 @@ package fakes
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/cgi"
 	"os/exec"
@@ -26,5 +27,8 @@ func Git(dir string) (http.Handler, error) {
 		// the program; this one reads to the end when there is none.
 		r.TransferEncoding = nil
 		h.ServeHTTP(w, r)
+		// The program stops at the end of the pack. Over HTTP/2 a body that is
+		// not read to its end is reset, which curl takes for an error.
+		io.Copy(io.Discard, r.Body)
 	}), nil
 }

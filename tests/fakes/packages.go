@@ -82,7 +82,8 @@ func PyIndex(p Package) (http.Handler, error) {
 	sum := sha256.Sum256(wheel)
 	page := fmt.Sprintf("<!DOCTYPE html><a href=\"/files/%s#sha256=%s\">%s</a>\n", file, hex.EncodeToString(sum[:]), file)
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /simple/"+p.Name+"/", bytesOf("text/html", []byte(page)))
+	// The path has the normalized name, with hyphens.
+	mux.HandleFunc("GET /simple/"+strings.ReplaceAll(p.Name, "_", "-")+"/", bytesOf("text/html", []byte(page)))
 	mux.HandleFunc("GET /files/"+file, bytesOf("application/octet-stream", wheel))
 	return mux, nil
 }
