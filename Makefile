@@ -11,7 +11,7 @@ BUILD    = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.release=$
 FUZZTIME ?= 10s
 
 .NOTPARALLEL: # one target installs what the next needs
-.PHONY: help setup build run test unit lint fuzz spike e2e bench lab clean
+.PHONY: help setup build run test unit lint fuzz spike e2e bench soak lab clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -43,8 +43,11 @@ e2e: ## real podman, pasta and nftables, on this host or in the lab
 spike: ## the experiments that the design rests on, printed
 	tests/spike/run
 
-bench: ## ratios against other proxies
+bench: ## ratios against other proxies, into docs/bench; FULL=1 takes longer
 	tests/bench/run
+
+soak: ## a gate under load for SOAK (30m): memory, goroutines and sockets return
+	tests/soak/run
 
 lab: ## make the lab: a disposable Debian 13 with rootless podman
 	tests/lab/lab make

@@ -106,54 +106,62 @@ func (m *meeting) round(n int) error {
 }
 
 // idle measures what a tunnel holds while nothing goes through it: fresh
-// processes, the same number of tunnels in each, all at once in the end.
+// processes one after the other, since clients and origin need descriptors too.
 func (m *meeting) idle() error {
-	if err := m.start("idle"); err != nil {
-		return err
-	}
-	held := map[*peer][]int{}
-	defer func() {
-		for _, fds := range held {
-			for _, fd := range fds {
-				unix.Close(fd)
-			}
-		}
-	}()
-	begin := map[*peer]int64{}
-	for _, p := range m.peers {
-		warm := m.sizes
-		warm.tunnels = 500
-		if err := p.tunnels(m.hello, warm, nil); err != nil {
+	for i, p := range m.peers {
+		dir := filepath.Join(m.work, fmt.Sprint("idle", i))
+		if err := os.Mkdir(dir, 0o755); err != nil {
 			return err
 		}
+		if m.values[p] == nil {
+			m.values[p] = values{}
+		}
+		if err := p.start(dir); err != nil {
+			return err
+		}
+		err := m.silence(p)
+		p.run.Stop()
+		p.run = nil
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	return nil
+}
+
+// silence opens idle tunnels to one peer, some and then all.
+func (m *meeting) silence(p *peer) error {
+	warm := m.sizes
+	warm.tunnels = 500
+	if err := p.tunnels(m.hello, warm, nil); err != nil {
+		return err
+	}
+	before, err := p.run.Memory()
+	if err != nil {
+		return err
+	}
+	m.values[p].add(baseMemory, float64(before.PSS)/1024)
+	var held []int
+	defer func() {
+		for _, fd := range held {
+			unix.Close(fd)
+		}
+	}()
+	for i, count := range m.sizes.idle {
+		fds, err := p.keep(m.hello, m.sizes.width, count-len(held))
+		held = append(held, fds...)
+		if err != nil {
+			return err
+		}
+		say("%s: %d idle tunnels for %v", p.name, count, m.sizes.wait)
+		time.Sleep(m.sizes.wait)
 		mem, err := p.run.Memory()
 		if err != nil {
 			return err
 		}
-		begin[p] = mem.PSS
-		m.values[p].add(baseMemory, float64(mem.PSS)/1024)
+		m.values[p].add([]metric{idleFew, idleMany}[i], float64(mem.PSS-before.PSS)/float64(count))
 	}
-	for i, count := range m.sizes.idle {
-		for _, p := range m.peers {
-			fds, err := p.keep(m.hello, m.sizes.width, count-len(held[p]))
-			held[p] = append(held[p], fds...)
-			if err != nil {
-				return fmt.Errorf("%s: %w", p.name, err)
-			}
-		}
-		say("%d idle tunnels each, for %v", count, m.sizes.wait)
-		time.Sleep(m.sizes.wait)
-		for _, p := range m.peers {
-			mem, err := p.run.Memory()
-			if err != nil {
-				return err
-			}
-			m.values[p].add([]metric{idleFew, idleMany}[i], float64(mem.PSS-begin[p])/float64(count))
-		}
-	}
-	for _, p := range m.peers {
-		m.values[p].add(idleAlive, float64(alive(held[p])))
-	}
+	m.values[p].add(idleAlive, float64(alive(held)))
 	return nil
 }
 
