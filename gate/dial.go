@@ -35,9 +35,8 @@ func (g *Gate) dial(ctx context.Context, d *decision) (conn *net.TCPConn, to net
 }
 
 func dialOne(ctx context.Context, addr netip.AddrPort) (*net.TCPConn, error) {
-	// Go's default keep-alive (15 s, nine probes) finds a peer that has gone
-	// in some two minutes, and leaves one alone that is only silent.
-	var dialer net.Dialer
+	// Who gets the connection sets keep-alive, a tunnel only when it is silent.
+	dialer := net.Dialer{KeepAlive: -1}
 	// Not Dialer.DialTCP: with no local address it binds to port 0, and the
 	// kernel then searches a free port among all (Go 1.26).
 	conn, err := dialer.DialContext(ctx, "tcp", addr.String())

@@ -104,7 +104,9 @@ func (g *Gate) tunnel(req *http.Request, _ net.Conn, _ *goproxy.ProxyCtx) {
 		x.client.Close()
 		return
 	}
-	g.idle.begin(&g.flows)
+	if !g.idle.begin(&g.flows) {
+		keepAlive(conn) // which is set when a tunnel is parked, otherwise
+	}
 	t := newTunnel(x, conn, to)
 	// Whether the client got it shows when its first bytes are read.
 	io.WriteString(x.client.stream, "HTTP/1.1 200 Connection established\r\n\r\n")

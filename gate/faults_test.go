@@ -96,8 +96,9 @@ func TestSlowPeers(t *testing.T) {
 func TestKeepAlive(t *testing.T) {
 	o := tcpOrigin(t, fakes.Echo)
 	l := startLab(t, service(o.Addr)+"+tcp", nil, nil)
+	l.gate.idle.rest = 5 * time.Millisecond
 	l.connect(service(o.Addr))
-	l.waitLog(event("allow"))
+	l.waitParked(2) // until then the bytes under way find out
 	l.gate.flows.mu.Lock()
 	defer l.gate.flows.mu.Unlock()
 	for f := range l.gate.flows.set {

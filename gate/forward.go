@@ -159,6 +159,7 @@ func (g *Gate) dialRequest(ctx context.Context, _, addr string) (net.Conn, error
 	if err != nil {
 		return nil, err
 	}
+	keepAlive(conn)
 	if g.upstream == nil {
 		return conn, nil
 	}

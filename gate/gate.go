@@ -143,6 +143,7 @@ func patient() times {
 
 // Serve accepts clients until the listener is closed, by Drain or else.
 func (g *Gate) Serve(ln net.Listener) error {
+	inheritKeepAlive(ln)
 	var all sync.WaitGroup
 	all.Go(func() { _ = g.server.Serve(&chanListener{conns: g.handover, ending: g.ending, addr: ln.Addr()}) })
 	stop := make(chan struct{})

@@ -26,9 +26,9 @@ type idlers struct {
 // was silent from one look to the next.
 const restTime = 5 * time.Second
 
-// begin starts the goroutine, once. Without descriptors nothing is parked, and
-// all else works.
-func (i *idlers) begin(all *flows) {
+// begin starts the goroutine, once, and reports whether it runs. Without
+// descriptors nothing is parked, and all else works.
+func (i *idlers) begin(all *flows) bool {
 	i.once.Do(func() {
 		fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 		if err != nil {
@@ -53,6 +53,9 @@ func (i *idlers) begin(all *flows) {
 			i.run(file, raw, all)
 		}()
 	})
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.epoll != nil
 }
 
 // close ends the goroutine. Nobody is parked any more.

@@ -35,6 +35,7 @@ type way struct {
 	state atomic.Int32 // young, running or parked
 	seen  int64        // by the last round of idlers
 	fd    int32        // while parked
+	kept  bool         // keepAlive was called for src
 
 	mu    sync.Mutex // of yield together with src's read deadline
 	yield bool       // whoever reads is to stop and park
@@ -218,6 +219,12 @@ func (w *way) yielded() bool {
 // the other way, and park looks at half after it has set parked: one of the two
 // sees the other.
 func (w *way) park() bool {
+	if w == &w.t.ways[1] && !w.kept {
+		// Now that nothing goes through, only that finds a server that has gone. A
+		// client's socket has it from the listener.
+		keepAlive(w.src)
+		w.kept = true
+	}
 	w.state.Store(parked)
 	if !w.t.half.Load() && w.t.g.idle.add(w) {
 		return true

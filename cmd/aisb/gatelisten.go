@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -133,11 +134,11 @@ func (o *gateOptions) listeners() ([]*net.TCPListener, error) {
 	if _, err := o.clients([]netip.AddrPort{addr}); err != nil {
 		return nil, err // before anyone could connect
 	}
-	ln, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(addr))
+	ln, err := gate.ListenConfig().Listen(context.Background(), "tcp", addr.String())
 	if err != nil {
 		return nil, listenError("--listen", err)
 	}
-	return []*net.TCPListener{ln}, nil
+	return []*net.TCPListener{ln.(*net.TCPListener)}, nil
 }
 
 func listenError(flag string, err error) error {
