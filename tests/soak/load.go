@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -132,8 +133,9 @@ func uploads(c *net.TCPConn, hello []byte) bool {
 	if !connect(c, ground.UpPort, hello) {
 		return false
 	}
-	io.CopyN(c, zeros{}, 8<<20)
-	c.CloseWrite()
+	const amount = 8 << 20
+	c.Write(binary.BigEndian.AppendUint64(nil, amount))
+	io.CopyN(c, zeros{}, amount)
 	return reads(c, 4)
 }
 

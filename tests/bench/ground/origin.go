@@ -2,6 +2,7 @@ package ground
 
 import (
 	"bufio"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +18,7 @@ const (
 	TalkPort = 443  // four bytes for whatever comes
 	WebPort  = 80   // an answer of BodySize bytes to each request
 	DownPort = 8443 // after a ClientHello, bytes without end
-	UpPort   = 8444 // takes bytes to their end, then four
+	UpPort   = 8444 // takes as many bytes as it is told, then gives four
 )
 
 // BodySize is the body of the answer on WebPort.
@@ -79,16 +80,27 @@ func pour(c net.Conn) {
 	}
 }
 
-// drain takes everything and says so.
+// drain takes as many bytes as the eight after the ClientHello say, and says so.
+// An end of file would not do: squid takes the end of one direction for both.
 func drain(c net.Conn) {
 	defer c.Close()
-	buf := make([]byte, 256<<10)
-	for {
-		if _, err := c.Read(buf); err != nil {
-			io.WriteString(c, "done")
+	head := make([]byte, 5)
+	if _, err := io.ReadFull(c, head); err != nil {
+		return
+	}
+	rest := make([]byte, int(binary.BigEndian.Uint16(head[3:]))+8)
+	if _, err := io.ReadFull(c, rest); err != nil {
+		return
+	}
+	left := int64(binary.BigEndian.Uint64(rest[len(rest)-8:]))
+	for buf := make([]byte, 256<<10); left > 0; {
+		n, err := c.Read(buf)
+		if err != nil {
 			return
 		}
+		left -= int64(n)
 	}
+	io.WriteString(c, "done")
 }
 
 // talkers answers many connections from one thread: an origin that costs more

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -145,17 +146,15 @@ func pull(c *net.TCPConn, amount int64) error {
 }
 
 func push(c *net.TCPConn, amount int64) error {
-	buf := make([]byte, 256<<10)
-	for ; amount > 0; amount -= int64(len(buf)) {
+	if _, err := c.Write(binary.BigEndian.AppendUint64(nil, uint64(amount))); err != nil {
+		return err
+	}
+	for buf := make([]byte, 256<<10); amount > 0; amount -= int64(len(buf)) {
 		if _, err := c.Write(buf); err != nil {
 			return err
 		}
 	}
-	c.CloseWrite()
-	answer, err := io.ReadAll(c)
-	if err == nil && string(answer) != "done" {
-		err = fmt.Errorf("the origin says %q", answer)
-	}
+	_, err := io.ReadFull(c, make([]byte, len("done")))
 	return err
 }
 

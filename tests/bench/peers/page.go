@@ -73,8 +73,8 @@ const method = `
   Its time is from connecting to that answer. Processor time is user and system time of the proxy's processes, the end of
   the tunnels included.
 - Bulk is %d GiB each way through one tunnel. Plain HTTP is %d requests a round for 1 KiB on %d kept connections.
-- Memory is the growth of the proportional set size of a fresh process, %v after the tunnels came to be silent; "all" is %d
-  tunnels, which all must answer in the end.
+- Memory is the growth of the proportional set size of a fresh process, %v after the tunnels came to be silent; "most" is
+  %d tunnels, which all must answer in the end.
 `
 
 // page is docs/bench/README.md.

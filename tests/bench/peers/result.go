@@ -46,7 +46,7 @@ var rows = []row{
 	{webRate, "plain HTTP, kept alive", "1/s", 0, true, false},
 	{webCPU, "CPU per request", "µs", 0, false, true},
 	{idleFew, "memory per idle tunnel, 2,000", "KiB", 1, false, true},
-	{idleMany, "memory per idle tunnel, all", "KiB", 1, false, true},
+	{idleMany, "memory per idle tunnel, most", "KiB", 1, false, true},
 	{idleAlive, "idle tunnels alive in the end", "", 0, true, false},
 	{baseMemory, "memory before", "MiB", 1, false, false},
 }
