@@ -21,6 +21,7 @@ const (
 	helloTimeout = 2 * time.Minute  // podman may copy an image's layers for keep-id first
 	endGrace     = 10 * time.Second // podman cleans up after its container
 	killGrace    = 2 * time.Second  // pid 1 ends when its lifeline does
+	wordsGrace   = time.Minute      // podman says why it failed when it has cleaned up, which a busy machine draws out
 )
 
 // podmanProcess is a running podman run. Its output is what podman has to say,
@@ -104,16 +105,11 @@ func (p *podmanProcess) status() int {
 // for: those are for the entrypoint to say.
 func (s *Session) podmanFailure(fallback error) error {
 	f := &Failure{Status: podman.StatusPodman, Err: fallback}
-	if !within(s.podman.done, endGrace) {
-		return f
-	}
-	text := s.podman.stderr.String()
-	if text == "" {
-		return f
-	}
-	f.Err, f.Hint = errors.New("podman: "+lastLine(text)), podman.Hint(text)
-	if podman.NoImage(text) {
-		f.Err = fmt.Errorf("%w: %s", podman.ErrNoImage, s.spec.Image)
+	within(s.podman.done, wordsGrace)
+	if text := s.podman.stderr.String(); podman.NoImage(text) {
+		f.Err, f.Hint = fmt.Errorf("%w: %s", podman.ErrNoImage, s.spec.Image), podman.Hint(text)
+	} else if text != "" {
+		f.Err, f.Hint = errors.New("podman: "+lastLine(text)), podman.Hint(text)
 	}
 	if f.Hint == "" {
 		f.Hint = "if 'podman run' of an image of yours fails alike, it is podman's set-up; if not, please report it"
