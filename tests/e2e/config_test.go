@@ -39,11 +39,20 @@ env = ["FROM_ENGINE=1"]
 		}
 	}
 	override := write(t, home, "override.conf", "[containers]\nenv = [\"FROM_OVERRIDE=1\"]\n")
-	return []string{
+	env = []string{
 		"HOME=" + home, "XDG_DATA_HOME=" + filepath.Join(agent.home, ".local/share"),
 		"CONTAINERS_CONF_OVERRIDE=" + override,
 		"http_proxy=http://10.9.9.9:1", "HTTPS_PROXY=http://10.9.9.9:1", "FROM_HOST=1",
 	}
+	if own := filepath.Join(agent.home, ".config/containers/storage.conf"); exists(own) {
+		env = append(env, "CONTAINERS_STORAGE_CONF="+own)
+	}
+	return env
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 const showConfig = `env; ls -d /from-conf /from-mounts-conf /run/secrets/* 2>/dev/null; cat /proc/self/mountinfo; grep Seccomp: /proc/self/status`
