@@ -51,7 +51,10 @@ func git(t *testing.T, b *bench) {
 	_, err = io.Copy(io.MultiWriter(f, want), fakes.Pattern(size))
 	check(t, err)
 	check(t, f.Close())
-	b.sh(t, "cd work && git add big && git commit -q -m big && git push -q https://git.test/big.git main")
+	b.sh(t, "cd work && git add big && git commit -q -m big")
+	// By HTTP/1.1: of some ten pushes over HTTP/2 by curl 7.88.1 one arrived
+	// with a damaged pack inside an intact TLS stream, on a busy machine.
+	b.sh(t, "git -C work -c http.version=HTTP/1.1 push -q https://git.test/big.git main")
 	b.sh(t, "git clone -q https://git.test/big.git clone")
 	f, err = os.Open(filepath.Join(b.dir, "clone", "big"))
 	check(t, err)

@@ -26,6 +26,9 @@ func Git(dir string) (http.Handler, error) {
 		// net/http/cgi refuses chunked bodies, for want of a length to name to
 		// the program; this one reads to the end when there is none.
 		r.TransferEncoding = nil
+		// The program answers while the pack still comes; net/http would take
+		// what it finds of an HTTP/1.1 body then, and throw it away.
+		http.NewResponseController(w).EnableFullDuplex()
 		h.ServeHTTP(w, r)
 		// The program stops at the end of the pack. Over HTTP/2 a body that is
 		// not read to its end is reset, which curl takes for an error.
