@@ -109,7 +109,7 @@ func (g *Gate) tunnel(req *http.Request, _ net.Conn, _ *goproxy.ProxyCtx) {
 	}
 	t := newTunnel(x, conn, to)
 	// Whether the client got it shows when its first bytes are read.
-	io.WriteString(x.client.stream, "HTTP/1.1 200 Connection established\r\n\r\n")
+	_, _ = io.WriteString(x.client.stream, "HTTP/1.1 200 Connection established\r\n\r\n")
 	if x.stood == nil {
 		go t.run() // net/http waits for its handler
 		return

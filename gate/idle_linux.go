@@ -34,7 +34,7 @@ func (i *idlers) begin(all *flows) bool {
 		if err != nil {
 			return
 		}
-		unix.SetNonblock(fd, true) // os.NewFile asks that, before it leaves a file to the runtime's poller
+		_ = unix.SetNonblock(fd, true) // by that os.NewFile knows what the runtime's poller can wait for
 		file := os.NewFile(uintptr(fd), "epoll")
 		raw, err := file.SyscallConn()
 		if err != nil {
@@ -105,7 +105,7 @@ func (i *idlers) run(file *os.File, raw syscall.RawConn, all *flows) {
 // add watches a way's source until something happens there: bytes, the end or an
 // error. It reports whether it does.
 func (i *idlers) add(w *way) (added bool) {
-	w.raw.Control(func(fd uintptr) {
+	_ = w.raw.Control(func(fd uintptr) {
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		if i.epoll == nil {
@@ -117,7 +117,7 @@ func (i *idlers) add(w *way) (added bool) {
 		}
 		w.fd = int32(fd)
 		i.at[w.fd] = w
-		conn.Control(func(epoll uintptr) {
+		_ = conn.Control(func(epoll uintptr) {
 			// Once: whoever reads then waits by the runtime's own poller again.
 			e := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLONESHOT, Fd: w.fd}
 			err = unix.EpollCtl(int(epoll), unix.EPOLL_CTL_ADD, int(fd), &e)

@@ -19,7 +19,7 @@ const (
 // keepAlive asks the kernel to look after a connection.
 func keepAlive(c stream) {
 	if t, ok := c.(*net.TCPConn); ok {
-		t.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: keepIdle, Interval: keepEvery, Count: keepCount})
+		_ = t.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: keepIdle, Interval: keepEvery, Count: keepCount})
 	}
 }
 

@@ -127,10 +127,10 @@ func (r *result) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| median (least - most) | unit | %s |\n|---|---|%s\n", strings.Join(r.order, " | "), strings.Repeat("---|", len(r.order)))
 	for _, row := range rows {
-		line, any := fmt.Sprintf("| %s | %s |", row.name, row.unit), false
+		line, found := fmt.Sprintf("| %s | %s |", row.name, row.unit), false
 		for _, name := range r.order {
 			s, ok := r.stats(name, row.metric)
-			any = any || ok
+			found = found || ok
 			switch {
 			case !ok:
 				line += " - |"
@@ -140,7 +140,7 @@ func (r *result) table() string {
 				line += fmt.Sprintf(" %.*f (%.*f - %.*f) |", row.digits, s.median, row.digits, s.least, row.digits, s.most)
 			}
 		}
-		if any {
+		if found {
 			b.WriteString(line + "\n")
 		}
 	}
