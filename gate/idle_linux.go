@@ -3,6 +3,7 @@ package gate
 import (
 	"errors"
 	"os"
+	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
@@ -20,6 +21,7 @@ type idlers struct {
 	mu    sync.Mutex
 	epoll *os.File // nil before the first tunnel and after close
 	at    map[int32]*way
+	added int // since the last look
 }
 
 // restTime is how often it is looked at who is silent. A way is parked when it
@@ -84,6 +86,7 @@ func (i *idlers) run(file *os.File, raw syscall.RawConn, all *flows) {
 		switch err := raw.Read(look); {
 		case err == nil:
 		case errors.Is(err, os.ErrDeadlineExceeded):
+			i.release()
 			all.tire()
 			next = time.Now().Add(i.rest)
 			continue
@@ -116,6 +119,7 @@ func (i *idlers) add(w *way) (added bool) {
 			return
 		}
 		w.fd = int32(fd)
+		i.added++
 		i.at[w.fd] = w
 		_ = conn.Control(func(epoll uintptr) {
 			// Once: whoever reads then waits by the runtime's own poller again.
@@ -131,6 +135,22 @@ func (i *idlers) add(w *way) (added bool) {
 		}
 	})
 	return added
+}
+
+// manyParked at once leave so many stacks behind that it is worth to collect them.
+const manyParked = 1000
+
+// release gives the memory of goroutines that have ended back. Their stacks stay
+// until a collection, which a process that does nothing runs every two minutes,
+// and what that frees goes back to the system by and by.
+func (i *idlers) release() {
+	i.mu.Lock()
+	n := i.added
+	i.added = 0
+	i.mu.Unlock()
+	if n >= manyParked {
+		debug.FreeOSMemory()
+	}
 }
 
 // forget drops a way that is not parked any more or whose tunnel has ended. The
