@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/aisb-dev/aisb/tests/fakes"
 	"github.com/aisb-dev/aisb/tests/need"
 )
@@ -115,7 +117,7 @@ func (l *lab) play(t *testing.T, c client) {
 	if c.files != "" {
 		check(t, os.CopyFS(b.dir, os.DirFS(c.files)))
 	}
-	g := &golden{version: "(part of this tree)"}
+	g := &golden{version: "grpc " + grpc.Version} // the one client that is linked
 	if c.version != "" {
 		g.version = version(b.sh(t, c.version))
 	}
