@@ -19,7 +19,7 @@ func (r *result) describe(b binaries) {
 	}
 	r.machine = []string{
 		"Date: " + r.began.UTC().Format("2006-01-02 15:04 UTC"),
-		fmt.Sprintf("Machine: %s, %d CPUs, Linux %s %s; load in the end %s", cpuName(), runtime.NumCPU(), kernel, runtime.GOARCH, r.load),
+		fmt.Sprintf("Machine: %s, %d CPUs, Linux %s %s; load in the end %s", cpuName(), cpuCount(), kernel, runtime.GOARCH, r.load),
 		"aisb: " + firstLine(b.aisb, "version"),
 	}
 	if b.squid != "" {
@@ -38,6 +38,12 @@ func firstLine(argv ...string) string {
 	}
 	line, _, _ := strings.Cut(string(out), "\n")
 	return strings.TrimSpace(line)
+}
+
+// cpuCount is of the machine: this program is pinned.
+func cpuCount() int {
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	return strings.Count(string(text), "\nprocessor\t") + 1
 }
 
 func cpuName() string {
