@@ -168,7 +168,7 @@ func (w *way) fill(fd uintptr) bool {
 			if w.n, w.err = spliceOnce(int(fd), p.w, pipeSize); w.err != nil {
 				p.put()
 			}
-			return w.err != unix.EAGAIN
+			return w.err != unix.EAGAIN //nolint:errorlint // from the kernel, never wrapped
 		}
 		w.bulk = false // out of descriptors: memory works still
 	}
@@ -176,12 +176,12 @@ func (w *way) fill(fd uintptr) bool {
 	for {
 		n, err := unix.Read(int(fd), *w.buf)
 		w.n, w.err = int64(max(n, 0)), err
-		if err == unix.EAGAIN {
+		if err == unix.EAGAIN { //nolint:errorlint // as above
 			putBuffer(w.buf)
 			w.buf = nil
 			return false
 		}
-		if err != unix.EINTR {
+		if err != unix.EINTR { //nolint:errorlint // as above
 			return true
 		}
 	}

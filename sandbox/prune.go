@@ -128,9 +128,9 @@ func removeTree(path string) error {
 		return err
 	}
 	// Errors show in the second attempt.
-	filepath.WalkDir(path, func(name string, d fs.DirEntry, _ error) error {
+	_ = filepath.WalkDir(path, func(name string, d fs.DirEntry, _ error) error {
 		if d != nil && d.IsDir() {
-			os.Chmod(name, 0o700)
+			_ = os.Chmod(name, 0o700)
 		}
 		return nil
 	})

@@ -45,7 +45,7 @@ func git(t *testing.T, b *bench) {
 		}
 	}
 	b.sh(t, "git init -q -b main work && git -C work config core.compression 0")
-	f, err := os.Create(filepath.Join(b.dir, "work", "big"))
+	f, err := os.OpenFile(filepath.Join(b.dir, "work", "big"), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	check(t, err)
 	want := sha256.New()
 	_, err = io.Copy(io.MultiWriter(f, want), fakes.Pattern(size))

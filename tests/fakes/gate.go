@@ -95,7 +95,7 @@ func (g *Gate) add(text []byte) {
 func (g *Gate) Lines() []Line {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.lines[:len(g.lines):len(g.lines)]
+	return slices.Clip(g.lines)
 }
 
 // Wait blocks until a line satisfies ok and returns it, or false when limit has
