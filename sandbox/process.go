@@ -19,7 +19,7 @@ import (
 // How long things may take before they are taken for hung.
 const (
 	helloTimeout = 2 * time.Minute  // podman may copy an image's layers for keep-id first
-	endGrace     = 10 * time.Second // podman cleans up after its container
+	endGrace     = 30 * time.Second // podman cleans up after its container, slowly on a busy machine
 	killGrace    = 2 * time.Second  // pid 1 ends when its lifeline does
 	wordsGrace   = time.Minute      // podman says why it failed when it has cleaned up, which a busy machine draws out
 )
