@@ -127,10 +127,16 @@ func removeTree(path string) error {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
+	// By a root, so that a link in place of a directory leads nowhere else.
 	// Errors show in the second attempt.
-	_ = filepath.WalkDir(path, func(name string, d fs.DirEntry, _ error) error {
+	root, rerr := os.OpenRoot(filepath.Dir(path))
+	if rerr != nil {
+		return err
+	}
+	defer root.Close()
+	_ = fs.WalkDir(root.FS(), filepath.Base(path), func(name string, d fs.DirEntry, _ error) error {
 		if d != nil && d.IsDir() {
-			_ = os.Chmod(name, 0o700)
+			_ = root.Chmod(name, 0o700)
 		}
 		return nil
 	})
