@@ -59,7 +59,7 @@ func newTransport(g *Gate) *http.Transport {
 		DialTLSContext:         func(context.Context, string, string) (net.Conn, error) { return nil, errUndecided },
 		Protocols:              protocols,
 		DisableCompression:     true, // the client's own Accept-Encoding decides
-		MaxIdleConnsPerHost:    8,
+		MaxIdleConnsPerHost:    64,   // with fewer, many clients of one host would dial anew all the time
 		MaxIdleConns:           256,
 		IdleConnTimeout:        time.Minute,
 		ExpectContinueTimeout:  time.Second,
