@@ -162,7 +162,7 @@ func TestLogOfRealGate(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
-	for _, line := range s.lines {
+	for _, line := range s.log() {
 		var m map[string]any
 		if err := json.Unmarshal([]byte(line), &m); err != nil {
 			t.Fatalf("%q: %v", line, err)
@@ -190,7 +190,7 @@ func TestLogOfRealGate(t *testing.T) {
 	}
 	for event := range events {
 		if !seen[event] {
-			t.Errorf("no %s in %s", event, strings.Join(slices.Sorted(slices.Values(s.lines)), "\n"))
+			t.Errorf("no %s in %s", event, strings.Join(slices.Sorted(slices.Values(s.log())), "\n"))
 		}
 	}
 }

@@ -98,7 +98,7 @@ func TestTokenFile(t *testing.T) {
 	s.signal(syscall.SIGHUP)
 	s.wait("reload", "policy-changed")
 	want("407", "403")
-	if log := strings.Join(s.lines, ""); strings.Contains(log+s.errs.String(), "token-of-all") {
+	if log := strings.Join(s.log(), ""); strings.Contains(log+s.errs.String(), "token-of-all") {
 		t.Error("a token is in the log")
 	}
 }

@@ -86,6 +86,13 @@ func startCommand(t *testing.T, cmd *exec.Cmd, copies ...io.Writer) *standalone 
 	return s
 }
 
+// log is what has come on stdout.
+func (s *standalone) log() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lines
+}
+
 // wait returns the first line with an event and reason.
 func (s *standalone) wait(event, reason string) map[string]any {
 	s.t.Helper()
