@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -102,6 +103,35 @@ func TestTunnelReset(t *testing.T) {
 		t.Logf("the client sees %v", err) // a reset or an end, not a hang
 	}
 	l.waitLog(event("close"))
+}
+
+// Neither side takes what the gate has cut for what has ended.
+func TestCutIsReset(t *testing.T) {
+	ends := make(chan error, 1)
+	l, o := tcpLab(t, func(c *net.TCPConn) int64 {
+		n, err := io.Copy(io.Discard, c)
+		ends <- err
+		return n
+	}, "+tcp+upload=1000")
+	c := l.connect(service(o.Addr))
+	c.send(strings.Repeat("x", 600))
+	c.send(strings.Repeat("x", 600))
+	if _, err := io.ReadAll(c.r); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("beyond the budget the client sees %v", err)
+	}
+	if err := <-ends; !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("beyond the budget the server sees %v", err)
+	}
+
+	l.gate.SetPolicy(l.policy(service(o.Addr)))
+	c = l.connect(service(o.Addr))
+	c.send("SSH-2.0-x\r\n")
+	if _, err := io.ReadAll(c.r); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("what isn't TLS: the client sees %v", err)
+	}
+	if err := <-ends; !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("what isn't TLS: the server sees %v", err)
+	}
 }
 
 // The budget is the rule's: what tunnels and requests send counts together.

@@ -170,9 +170,21 @@ func (t *tunnel) cut(reason policy.Reason) {
 	if reason == policy.NoSNI || reason == policy.SNIMismatch && t.x.greeting().sni != "" {
 		// fatal, unrecognized_name (RFC 6066, section 3)
 		_, _ = t.client.stream.Write([]byte{21, 3, 1, 0, 2, 2, 112})
+	} else {
+		reset(t.client.stream)
 	}
+	reset(t.server.stream)
 	t.client.Close()
 	t.server.Close()
+}
+
+// reset makes the close of a connection a reset. What is cut must not look like
+// what has ended: a server would take half an upload for the whole, and a client
+// such as nc goes on waiting after a mere end.
+func reset(s stream) {
+	if c, ok := s.(interface{ SetLinger(int) error }); ok {
+		_ = c.SetLinger(0) // where it fails, the connection is closed all the same
+	}
 }
 
 // cutBy cuts the tunnel if the error is a reason to.

@@ -34,6 +34,7 @@ var proxyVars = []struct{ name, value, why string }{
 	{"YARN_HTTP_PROXY", "URL", "yarn 2 and later reads none of the common variables"},
 	{"YARN_HTTPS_PROXY", "URL", "the same for https"},
 	{"NODE_USE_ENV_PROXY", "1", "Node 22.21 and 24: fetch and http take the common variables only with it"},
+	{"NODE_USE_SYSTEM_CA", "1", "Node has its own list of authorities: with it a company's, which the image has, counts too"},
 	{"GLOBAL_AGENT_HTTP_PROXY", "URL", "Node programs that use global-agent"},
 	{"GLOBAL_AGENT_HTTPS_PROXY", "URL", "the same for https"},
 	{"GLOBAL_AGENT_NO_PROXY", "NOPROXY", "the same for the exceptions"},
