@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -95,9 +96,15 @@ func TestRun(t *testing.T) {
 	if sid, err := syscall.Getpgid(p.PID()); err != nil || sid != p.PID() {
 		t.Errorf("the gate's process group: %d, %v", sid, err)
 	}
-	resp, err := proxied(files).Get("http://" + service)
-	if err != nil || resp.StatusCode != http.StatusForbidden {
-		t.Fatalf("before pasta is named: %v, %v", resp, err)
+	// By hand: a stranger is answered without having asked, which no HTTP client likes.
+	stranger, err := net.Dial("tcp", files.Gate.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	const foreign = "HTTP/1.1 403 Blocked by aisb: foreign-client\r\n"
+	if line, err := bufio.NewReader(stranger).ReadString('\n'); line != foreign {
+		t.Fatalf("before pasta is named: %q, %v", line, err)
 	}
 	if err := p.Pasta(os.Getpid()); err != nil {
 		t.Fatal(err)
@@ -105,7 +112,7 @@ func TestRun(t *testing.T) {
 	if err := p.Pasta(0); err == nil {
 		t.Error("no process is taken for one")
 	}
-	resp, err = proxied(files).Get("http://" + service)
+	resp, err := proxied(files).Get("http://" + service)
 	if err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatalf("%v, %v", resp, err)
 	}
