@@ -81,7 +81,7 @@ func TestTargets(t *testing.T) {
 
 func TestExtraMounts(t *testing.T) {
 	h := testHost(t)
-	dir := h.Home + "/work/project"
+	dir := h.Home + "/code/project"
 	mkdir(t, h.Home+"/lib:v1", h.Home+"/.ssh", h.RuntimeDir+"/x", h.Home+"/.local/state/aisb", dir+"/vendor")
 	write(t, h.Home+"/file", "")
 	symlink(t, h.Home+"/lib:v1", h.Home+"/lib")
@@ -98,7 +98,7 @@ func TestExtraMounts(t *testing.T) {
 		}
 		got = append(got, s)
 	}
-	want := "/.ssh /home/agent/.ssh ro|/file /mnt/file|/lib:v1 /mnt/lib ro|/lib:v1 /mnt/link|/work/project /project"
+	want := "/.ssh /home/agent/.ssh ro|/file /mnt/file|/lib:v1 /mnt/lib ro|/lib:v1 /mnt/link|/code/project /project"
 	if g := strings.Join(got, "|"); g != want {
 		t.Errorf("got  %s\nwant %s", g, want)
 	}
@@ -128,7 +128,7 @@ func TestExtraMounts(t *testing.T) {
 // A mount point in the project is looked up without following a link out of it.
 func TestMountPointBehindLink(t *testing.T) {
 	h := testHost(t)
-	dir := h.Home + "/work/project"
+	dir := h.Home + "/code/project"
 	mkdir(t, h.Home+"/elsewhere/sub", dir+"/vendor")
 	symlink(t, h.Home+"/elsewhere", dir+"/out")
 	if p := plan(t, h, Options{Dir: dir, Extra: []string{h.Home + "/elsewhere:" + Project + "/vendor"}}); p.Mounts[1].Target != Project+"/vendor" {
@@ -148,7 +148,7 @@ func listen(t *testing.T, path string) {
 
 func TestExtraSocket(t *testing.T) {
 	h := testHost(t)
-	dir := h.Home + "/work/project"
+	dir := h.Home + "/code/project"
 	mkdir(t, h.Home+"/s")
 	listen(t, h.Home+"/s/server")
 	listen(t, h.Home+"/s/podman.sock")

@@ -66,7 +66,7 @@ func wantMounts(t *testing.T, h Host, p *Plan, want ...string) {
 
 func TestGitLayouts(t *testing.T) {
 	h := testHost(t)
-	w := h.Home + "/work"
+	w := h.Home + "/code"
 	newRepo(t, w+"/repo")
 	git(t, w+"/repo", "worktree", "add", "-q", w+"/tree")
 	git(t, w+"/repo", "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", w+"/repo", "vendor/sub")
@@ -80,17 +80,17 @@ func TestGitLayouts(t *testing.T) {
 		workdir   string
 		prelude   bool
 	}{
-		{"top", "/repo", []string{"HOME/work/repo=/project"}, "/project", false},
-		{"linked work tree", "/tree", []string{"HOME/work/tree=/project", "HOME/work/repo/.git"}, "/project", false},
-		{"work tree of a bare repository", "/fromBare", []string{"HOME/work/fromBare=/project", "HOME/work/bare.git"}, "/project", false},
+		{"top", "/repo", []string{"HOME/code/repo=/project"}, "/project", false},
+		{"linked work tree", "/tree", []string{"HOME/code/tree=/project", "HOME/code/repo/.git"}, "/project", false},
+		{"work tree of a bare repository", "/fromBare", []string{"HOME/code/fromBare=/project", "HOME/code/bare.git"}, "/project", false},
 		{"subdirectory", "/repo/a/b", []string{
-			"HOME/work/repo/a/b=/project", "HOME/work/repo/a/b", "HOME/work/repo/.git", "HOME/scratch/worktree=HOME/work/repo",
+			"HOME/code/repo/a/b=/project", "HOME/code/repo/a/b", "HOME/code/repo/.git", "HOME/scratch/worktree=HOME/code/repo",
 		}, w + "/repo/a/b", true},
 		{"subdirectory of a linked work tree", "/tree/a", []string{
-			"HOME/work/tree/a=/project", "HOME/work/tree/a", "HOME/work/repo/.git", "HOME/work/tree/.git:ro", "HOME/scratch/worktree=HOME/work/tree",
+			"HOME/code/tree/a=/project", "HOME/code/tree/a", "HOME/code/repo/.git", "HOME/code/tree/.git:ro", "HOME/scratch/worktree=HOME/code/tree",
 		}, w + "/tree/a", true},
 		{"submodule", "/repo/vendor/sub", []string{
-			"HOME/work/repo/vendor/sub=/project", "HOME/work/repo/vendor/sub", "HOME/work/repo/.git/modules/vendor/sub",
+			"HOME/code/repo/vendor/sub=/project", "HOME/code/repo/vendor/sub", "HOME/code/repo/.git/modules/vendor/sub",
 		}, w + "/repo/vendor/sub", false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -113,20 +113,20 @@ func TestGitLayouts(t *testing.T) {
 
 func TestGitReadOnlyOrLeftOut(t *testing.T) {
 	h := testHost(t)
-	repo := h.Home + "/work/repo"
+	repo := h.Home + "/code/repo"
 	newRepo(t, repo)
 	p := plan(t, h, Options{Dir: repo + "/a"}) // no scratch directory
-	wantMounts(t, h, p, "HOME/work/repo/a=/project", "HOME/work/repo/a", "HOME/work/repo/.git:ro")
+	wantMounts(t, h, p, "HOME/code/repo/a=/project", "HOME/code/repo/a", "HOME/code/repo/.git:ro")
 	if !strings.Contains(strings.Join(p.Notes, "\n"), "-w a") || !slices.Contains(p.GitConfig, [2]string{"safe.directory", repo}) {
 		t.Errorf("notes %q, git configuration %q", p.Notes, p.GitConfig)
 	}
 
 	mkdir(t, h.Home+"/scratch")
 	p = plan(t, h, Options{Dir: repo + "/a", Scratch: h.Home + "/scratch", ReadOnly: true})
-	wantMounts(t, h, p, "HOME/work/repo/a=/project:ro", "HOME/work/repo/a:ro", "HOME/work/repo/.git:ro")
+	wantMounts(t, h, p, "HOME/code/repo/a=/project:ro", "HOME/code/repo/a:ro", "HOME/code/repo/.git:ro")
 
 	p = plan(t, h, Options{Dir: repo + "/a", Scratch: h.Home + "/scratch", NoGit: true})
-	wantMounts(t, h, p, "HOME/work/repo/a=/project")
+	wantMounts(t, h, p, "HOME/code/repo/a=/project")
 
 	// The head of an index that says that it has a million entries.
 	write(t, repo+"/.git/index", "DIRC\x00\x00\x00\x02\x00\x0f\x42\x40")
@@ -140,7 +140,7 @@ func TestGitReadOnlyOrLeftOut(t *testing.T) {
 // another directory.
 func TestForgedGitLinks(t *testing.T) {
 	h := testHost(t)
-	w := h.Home + "/work"
+	w := h.Home + "/code"
 	newRepo(t, w+"/victim")
 	git(t, w+"/victim", "worktree", "add", "-q", w+"/theirs")
 	newRepo(t, w+"/separate")
@@ -187,7 +187,7 @@ func TestForgedGitLinks(t *testing.T) {
 			t.Cleanup(func() { os.RemoveAll(evil) })
 			row.make(t)
 			p := plan(t, h, Options{Dir: evil})
-			wantMounts(t, h, p, "HOME/work/evil=/project")
+			wantMounts(t, h, p, "HOME/code/evil=/project")
 			if len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], row.why) || p.Workdir != Project {
 				t.Errorf("warnings %q, want one with %q; workdir %q", p.Warnings, row.why, p.Workdir)
 			}
@@ -198,16 +198,16 @@ func TestForgedGitLinks(t *testing.T) {
 // A git directory that lies in the project is there already.
 func TestGitDirectoryInProject(t *testing.T) {
 	h := testHost(t)
-	dir := h.Home + "/work/mine"
+	dir := h.Home + "/code/mine"
 	newRepo(t, dir)
 	if err := os.Rename(dir+"/.git", dir+"/.hidden"); err != nil {
 		t.Fatal(err)
 	}
 	write(t, dir+"/.git", "gitdir: .hidden\n")
-	wantMounts(t, h, plan(t, h, Options{Dir: dir}), "HOME/work/mine=/project")
+	wantMounts(t, h, plan(t, h, Options{Dir: dir}), "HOME/code/mine=/project")
 	write(t, dir+"/.git", "gitdir: "+dir+"/.hidden\n")
 	p := plan(t, h, Options{Dir: dir})
-	wantMounts(t, h, p, "HOME/work/mine=/project", "HOME/work/mine")
+	wantMounts(t, h, p, "HOME/code/mine=/project", "HOME/code/mine")
 	if p.Workdir != dir {
 		t.Errorf("workdir %q", p.Workdir)
 	}
@@ -217,8 +217,8 @@ func TestGitDirectoryInProject(t *testing.T) {
 func TestHomeRepositoryIsLeftOut(t *testing.T) {
 	h := testHost(t)
 	newRepo(t, h.Home)
-	p := plan(t, h, Options{Dir: h.Home + "/work/project"})
-	wantMounts(t, h, p, "HOME/work/project=/project")
+	p := plan(t, h, Options{Dir: h.Home + "/code/project"})
+	wantMounts(t, h, p, "HOME/code/project=/project")
 	if len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "home directory") {
 		t.Errorf("warnings %q", p.Warnings)
 	}
@@ -226,10 +226,10 @@ func TestHomeRepositoryIsLeftOut(t *testing.T) {
 
 func TestForeignRepositoryIsLeftOut(t *testing.T) {
 	h := testHost(t)
-	newRepo(t, h.Home+"/work/repo")
+	newRepo(t, h.Home+"/code/repo")
 	h.UID++
-	p := plan(t, h, Options{Dir: h.Home + "/work/repo/a"})
-	wantMounts(t, h, p, "HOME/work/repo/a=/project")
+	p := plan(t, h, Options{Dir: h.Home + "/code/repo/a"})
+	wantMounts(t, h, p, "HOME/code/repo/a=/project")
 	if len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "not to you") {
 		t.Errorf("warnings %q", p.Warnings)
 	}
@@ -237,14 +237,14 @@ func TestForeignRepositoryIsLeftOut(t *testing.T) {
 
 func TestAlternatesAreNamed(t *testing.T) {
 	h := testHost(t)
-	w := h.Home + "/work"
+	w := h.Home + "/code"
 	newRepo(t, w+"/repo")
 	git(t, w, "clone", "-q", "--shared", w+"/repo", w+"/clone")
 	p := plan(t, h, Options{Dir: w + "/clone"})
 	if len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "repo/.git/objects") {
 		t.Errorf("warnings %q", p.Warnings)
 	}
-	wantMounts(t, h, p, "HOME/work/clone=/project")
+	wantMounts(t, h, p, "HOME/code/clone=/project")
 }
 
 func TestCoreWorktree(t *testing.T) {

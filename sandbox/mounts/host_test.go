@@ -22,7 +22,7 @@ func testHost(t *testing.T) Host {
 		StorageRoots: []string{home + "/.local/share/containers", base + "/graph"},
 		UID:          os.Getuid(),
 	}
-	mkdir(t, home+"/work/project")
+	mkdir(t, home+"/code/project")
 	return h
 }
 

@@ -102,7 +102,7 @@ func asOwner(t *testing.T, dir string, args ...string) string {
 func TestGitWorksInside(t *testing.T) {
 	mountNamespaces(t)
 	h := testHost(t)
-	w := h.Home + "/work"
+	w := h.Home + "/code"
 	newRepo(t, w+"/repo")
 	git(t, w+"/repo", "worktree", "add", "-q", w+"/tree")
 	git(t, w+"/repo", "worktree", "add", "-q", w+"/rel")
@@ -161,7 +161,7 @@ func TestGitWorksInside(t *testing.T) {
 func TestWorkAroundSubdirectory(t *testing.T) {
 	mountNamespaces(t)
 	h := testHost(t)
-	repo := h.Home + "/work/repo"
+	repo := h.Home + "/code/repo"
 	newRepo(t, repo)
 	write(t, repo+"/secret", "untracked")
 	write(t, repo+"/top", "changed on the host\n")
@@ -199,9 +199,9 @@ func unshare(command ...string) []string {
 func TestGitReadsInside(t *testing.T) {
 	mountNamespaces(t)
 	h := testHost(t)
-	newRepo(t, h.Home+"/work/repo")
+	newRepo(t, h.Home+"/code/repo")
 	give(t, &h, h.Home)
-	p := plan(t, h, Options{Dir: h.Home + "/work/repo/a"})
+	p := plan(t, h, Options{Dir: h.Home + "/code/repo/a"})
 	out := container(t, p, `git log --format=%s; git diff HEAD --stat -- .; echo x >>one; git commit -qam x 2>&1 && echo committed || true; cat b/two`)
 	if !strings.HasPrefix(out, "first\n") || strings.Contains(out, "committed") || !strings.Contains(out, "Read-only file system") || !strings.HasSuffix(out, "a/b/two") {
 		t.Errorf("inside: %s", out)
@@ -221,7 +221,7 @@ func TestBindMountOfHome(t *testing.T) {
 	}
 	h := testHost(t)
 	base := filepath.Dir(h.Home)
-	mkdir(t, base+"/view", base+"/keys", h.Home+"/.ssh", h.Home+"/work/project/data")
+	mkdir(t, base+"/view", base+"/keys", h.Home+"/.ssh", h.Home+"/code/project/data")
 	mount := func(from, to string) {
 		if out, err := exec.Command("mount", "--bind", from, to).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
@@ -235,10 +235,10 @@ func TestBindMountOfHome(t *testing.T) {
 	wantRefusal(t, h, Options{Dir: base + "/view/.ssh"}, "ssh keys", "")
 
 	// Another file system in the project comes along, and is named.
-	mount(base+"/keys", h.Home+"/work/project/data")
-	p := plan(t, h, Options{Dir: h.Home + "/work/project"})
+	mount(base+"/keys", h.Home+"/code/project/data")
+	p := plan(t, h, Options{Dir: h.Home + "/code/project"})
 	if len(p.Nested) != 1 || p.Nested[0].Target != Project+"/data" || len(p.Warnings) != 1 {
 		t.Errorf("nested %+v, warnings %q", p.Nested, p.Warnings)
 	}
-	wantRefusal(t, h, Options{Dir: h.Home + "/work/project", ReadOnly: true}, "read-only", "unmount")
+	wantRefusal(t, h, Options{Dir: h.Home + "/code/project", ReadOnly: true}, "read-only", "unmount")
 }

@@ -9,14 +9,14 @@ import (
 // Once the user's path is resolved no link is followed, whoever puts one there.
 func TestSwappedForLink(t *testing.T) {
 	h := testHost(t)
-	dir := h.Home + "/work/project"
+	dir := h.Home + "/code/project"
 	mkdir(t, h.Home+"/.ssh", dir+"/sub")
 	var p Plan
 	defer p.Close()
 	if _, err := p.openReal(dir + "/sub"); err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range []struct{ swap, open string }{{dir + "/sub", dir + "/sub"}, {dir, dir + "/sub"}, {h.Home + "/work", dir + "/sub"}} {
+	for _, row := range []struct{ swap, open string }{{dir + "/sub", dir + "/sub"}, {dir, dir + "/sub"}, {h.Home + "/code", dir + "/sub"}} {
 		if err := os.Rename(row.swap, row.swap+".away"); err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func TestSwappedForLink(t *testing.T) {
 // The plan holds what it opened, so a replacement can't have its inode number.
 func TestReplacementHasAnotherInode(t *testing.T) {
 	h := testHost(t)
-	dir := h.Home + "/work/project"
+	dir := h.Home + "/code/project"
 	p := plan(t, h, Options{Dir: dir})
 	for range 50 { // file systems give freed numbers out again
 		if err := os.Remove(dir); err != nil {

@@ -10,18 +10,18 @@ func TestRefusedDirectories(t *testing.T) {
 	base := strings.TrimSuffix(h.Home, "/home")
 	mkdir(t, h.Home+"/.ssh/keys", h.Home+"/.gnupg", h.Home+"/.aws", h.Home+"/.kube", h.Home+"/.config/app",
 		h.Home+"/.local/share/containers/storage", h.Home+"/.local/share/keyrings", h.Home+"/.local/state/aisb/runs",
-		h.Home+"/.cache/aisb", h.Home+"/.local/bin", h.RuntimeDir+"/x", base+"/graph/overlay", h.Home+"/work/project/.git/hooks")
-	write(t, h.Home+"/work/project/.git/HEAD", "ref: refs/heads/main\n")
-	symlink(t, h.Home+"/.ssh", h.Home+"/work/link")
+		h.Home+"/.cache/aisb", h.Home+"/.local/bin", h.RuntimeDir+"/x", base+"/graph/overlay", h.Home+"/code/project/.git/hooks")
+	write(t, h.Home+"/code/project/.git/HEAD", "ref: refs/heads/main\n")
+	symlink(t, h.Home+"/.ssh", h.Home+"/code/link")
 	for _, row := range []struct{ dir, reason, hint string }{
 		{h.Home, "your home directory", "no flag helps here: podman mounts the sandbox's own files in " + h.Home + "/.local/share/containers"},
-		{h.Home + "/work/..", "your home directory", "one project"},
+		{h.Home + "/code/..", "your home directory", "one project"},
 		{base, "it contains", "no flag helps here"},
 		{"/", "whole file system", "no flag helps here"},
 		{h.Home + "/.ssh", "ssh keys", "--allow-unsafe-dir"},
 		{h.Home + "/.ssh/keys", "it lies in " + h.Home + "/.ssh: it holds your ssh keys", ""},
-		{h.Home + "/work/link", "ssh keys", ""},
-		{h.Home + "/work/link/keys", "ssh keys", ""},
+		{h.Home + "/code/link", "ssh keys", ""},
+		{h.Home + "/code/link/keys", "ssh keys", ""},
 		{h.Home + "/.gnupg", "gpg keys", ""},
 		{h.Home + "/.aws", "AWS", ""},
 		{h.Home + "/.kube", "clusters", ""},
@@ -39,7 +39,7 @@ func TestRefusedDirectories(t *testing.T) {
 		{h.Home + "/.local/bin", "programs that your shell starts", ""},
 		{h.RuntimeDir, "sockets of your session", "no flag helps here"},
 		{h.RuntimeDir + "/x", "sockets of your session", "--allow-unsafe-dir"},
-		{h.Home + "/work/project/.git/hooks", "git's own directory", ""},
+		{h.Home + "/code/project/.git/hooks", "git's own directory", ""},
 		{"/etc", "host's system", ""},
 		{"/usr/lib", "host's system", ""},
 		{"/var/lib", "host's system", ""},
@@ -72,7 +72,7 @@ func TestAllowedDirectories(t *testing.T) {
 	h := testHost(t)
 	base := strings.TrimSuffix(h.Home, "/home")
 	for _, dir := range []string{
-		h.Home + "/work/project", h.Home + "/work", base + "/elsewhere", h.Home + "/.sshd", h.Home + "/.configs",
+		h.Home + "/code/project", h.Home + "/code", base + "/elsewhere", h.Home + "/.sshd", h.Home + "/.configs",
 		h.Home + "/a, b: \"c\" $d 'e' %20", h.Home + "/żółć/項目/👩‍💻", h.Home + "/new\nline", h.Home + "/" + strings.Repeat("long-name-", 25) + "/" + strings.Repeat("n", 250),
 	} {
 		mkdir(t, dir)
@@ -99,10 +99,10 @@ func TestFlagLiftsRefusal(t *testing.T) {
 // not by a flag: it is refused before, and --mount is no way round.
 func TestFlagDoesNotLiftStorage(t *testing.T) {
 	h := testHost(t)
-	mkdir(t, h.Home+"/.local/share/containers/storage/overlay", h.Home+"/work/project", h.RuntimeDir+"/netns")
+	mkdir(t, h.Home+"/.local/share/containers/storage/overlay", h.Home+"/code/project", h.RuntimeDir+"/netns")
 	for _, dir := range []string{h.Home, h.Home + "/.local", h.Home + "/.local/share/containers/storage/overlay", h.RuntimeDir, h.RuntimeDir + "/netns", "/"} {
 		wantRefusal(t, h, Options{Dir: dir, AllowDir: true}, "is not mounted", "no flag helps here")
-		wantRefusal(t, h, Options{Dir: h.Home + "/work/project", Extra: []string{dir + ":/mnt/x"}, AllowDir: true}, "is not mounted", "no flag helps here")
+		wantRefusal(t, h, Options{Dir: h.Home + "/code/project", Extra: []string{dir + ":/mnt/x"}, AllowDir: true}, "is not mounted", "no flag helps here")
 	}
 }
 
@@ -144,16 +144,16 @@ func judgeSystem(places []place, h Host, dir string) *place {
 
 func TestNotADirectory(t *testing.T) {
 	h := testHost(t)
-	write(t, h.Home+"/work/file", "")
-	wantRefusal(t, h, Options{Dir: h.Home + "/work/file"}, "is not a directory", "name a directory")
-	wantRefusal(t, h, Options{Dir: h.Home + "/work/missing"}, "no such file", "exists")
+	write(t, h.Home+"/code/file", "")
+	wantRefusal(t, h, Options{Dir: h.Home + "/code/file"}, "is not a directory", "name a directory")
+	wantRefusal(t, h, Options{Dir: h.Home + "/code/missing"}, "no such file", "exists")
 	h.Home = "not/absolute"
 	wantRefusal(t, h, Options{Dir: "/tmp/x"}, "HOME is", "set HOME")
 }
 
 func TestStartIn(t *testing.T) {
 	h := testHost(t)
-	dir := h.Home + "/work/project"
+	dir := h.Home + "/code/project"
 	mkdir(t, dir+"/sub/deep")
 	write(t, dir+"/file", "")
 	symlink(t, "sub", dir+"/inside")

@@ -16,7 +16,7 @@ func TestKindOf(t *testing.T) {
 	for name, want := range map[string]socketKind{
 		"/x/docker.sock": engineSocket, "/x/podman.sock": engineSocket, "/x/containerd.sock.ttrpc": engineSocket,
 		"/x/crio.sock": engineSocket, "/x/libvirt-sock-ro": engineSocket, "/x/virtqemud-sock": engineSocket,
-		"/x/S.gpg-agent.extra": agentSocket, "/tmp/ssh-XXXX/agent.123": agentSocket, "/x/systemd/private": agentSocket,
+		"/x/S.gpg-agent.extra": agentSocket, "/tmp/ssh-a1b2c3/agent.123": agentSocket, "/x/systemd/private": agentSocket,
 		"/x/bus": agentSocket, "/x/wayland-0": agentSocket,
 		"/x/server.sock": plainSocket, "/x/private": plainSocket, "/x/agent.go": plainSocket, "/x/bus.sock": plainSocket,
 	} {
@@ -28,7 +28,7 @@ func TestKindOf(t *testing.T) {
 
 func TestSockets(t *testing.T) {
 	h := testHost(t)
-	dir := h.Home + "/work/project"
+	dir := h.Home + "/code/project"
 	mkdir(t, dir+"/deep/er")
 
 	// Idle: reported.
@@ -82,7 +82,7 @@ func TestSockets(t *testing.T) {
 // The engine's socket under another name is known by its inode.
 func TestEngineSocketByInode(t *testing.T) {
 	h := testHost(t)
-	dir := h.Home + "/work/project"
+	dir := h.Home + "/code/project"
 	mkdir(t, h.RuntimeDir+"/podman")
 	listen(t, h.RuntimeDir+"/podman/podman.sock")
 	if err := os.Link(h.RuntimeDir+"/podman/podman.sock", dir+"/harmless"); err != nil {
@@ -93,21 +93,21 @@ func TestEngineSocketByInode(t *testing.T) {
 
 func TestAgentSocket(t *testing.T) {
 	h := testHost(t)
-	dir := h.Home + "/work/project"
+	dir := h.Home + "/code/project"
 	listen(t, dir+"/S.gpg-agent")
 	wantRefusal(t, h, Options{Dir: dir}, "gpg agent", "--allow-sockets")
 	plan(t, h, Options{Dir: dir, AllowSockets: true})
 
 	named := testHost(t)
-	listen(t, named.Home+"/work/project/key")
-	named.Sockets = []string{named.Home + "/work/project/key"}
-	wantRefusal(t, named, Options{Dir: named.Home + "/work/project"}, "a service of the host", "--allow-sockets")
+	listen(t, named.Home+"/code/project/key")
+	named.Sockets = []string{named.Home + "/code/project/key"}
+	wantRefusal(t, named, Options{Dir: named.Home + "/code/project"}, "a service of the host", "--allow-sockets")
 }
 
 // The backlog is full, so a connect would have to wait.
 func TestBusySocketIsListening(t *testing.T) {
 	h := testHost(t)
-	dir := h.Home + "/work/project"
+	dir := h.Home + "/code/project"
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func TestBusySocketIsListening(t *testing.T) {
 // its size is said.
 func TestCappedScan(t *testing.T) {
 	h := testHost(t)
-	dir := h.Home + "/work/project"
+	dir := h.Home + "/code/project"
 	deep := dir
 	for range scanDepth + 2 {
 		deep += "/d"
