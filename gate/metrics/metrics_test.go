@@ -19,7 +19,7 @@ func text(t *testing.T, m *Metrics) string {
 	return w.Body.String()
 }
 
-// Names and types are as Prometheus wants them.
+// Names, types and lines are as Prometheus wants them: its own reader takes them.
 func TestLint(t *testing.T) {
 	m := New("v1")
 	m.Gauge("tunnels", "Tunnels.", func() float64 { return 1 })
@@ -47,6 +47,39 @@ func TestReasons(t *testing.T) {
 	m.Decision("nonsense", "nonsense") // no panic, no new label
 	if strings.Contains(text(t, m), "nonsense") {
 		t.Error("labels are not a closed set")
+	}
+}
+
+// Times are in the bucket of the first bound that is not below them, and in all
+// after it.
+func TestHistogram(t *testing.T) {
+	m := New("v1")
+	for _, took := range []time.Duration{time.Millisecond, time.Millisecond + 1, 3 * time.Second, time.Minute} {
+		m.Dialled(took, true)
+	}
+	got := text(t, m)
+	for le, want := range map[string]string{"0.001": "1", "0.0025": "2", "2.5": "2", "5": "3", "10": "3", "+Inf": "4"} {
+		if line := `aisb_gate_dial_seconds_bucket{result="ok",le="` + le + `"} ` + want + "\n"; !strings.Contains(got, line) {
+			t.Errorf("no line %q in\n%s", line, got)
+		}
+	}
+	for _, line := range []string{`dial_seconds_count{result="ok"} 4`, `dial_seconds_sum{result="ok"} 63.002`, `dial_seconds_count{result="failure"} 0`} {
+		if !strings.Contains(got, line) {
+			t.Errorf("no %q in\n%s", line, got)
+		}
+	}
+}
+
+// What the process says of itself is true as far as it can be told here.
+func TestProcess(t *testing.T) {
+	got := text(t, New("a\"b\\c\nd"))
+	for _, zero := range []string{"process_open_fds 0", "process_max_fds 0", "process_resident_memory_bytes 0", "process_cpu_seconds_total 0\n", "go_goroutines 0"} {
+		if strings.Contains(got, zero) {
+			t.Errorf("%q", zero)
+		}
+	}
+	if want := `aisb_build_info{version="a\"b\\c\nd"} 1`; !strings.Contains(got, want) {
+		t.Errorf("no %s in\n%s", want, got)
 	}
 }
 
