@@ -71,6 +71,9 @@ func (c *checkedConn) Read(p []byte) (int, error) {
 // feed needs the lock. A head that grows large is refused when too many do.
 func (c *checkedConn) feed(p []byte) {
 	k := &c.check
+	if k.state == isEnd {
+		return // it is read only to see the client go
+	}
 	k.feed(p)
 	switch n := k.unfinished(); {
 	case n == 0:
@@ -97,6 +100,11 @@ func (c *checkedConn) deliver(p []byte) (n int, direct int64, err error) {
 		return n, 0, nil
 	}
 	switch {
+	case k.state == isEnd && len(k.heads) > 0:
+		// What is wrong belongs to a request that no handler has taken yet. An
+		// error now would be taken for the end of the client, and cut short the
+		// request before it.
+		return 0, 0, nil
 	case k.frame != nil:
 		return 0, 0, errFrame
 	case k.state == isEnd:
@@ -135,10 +143,14 @@ func (c *checkedConn) takeHead() *head {
 	return h
 }
 
-// badFrame is what was wrong with a chunk, if anything.
+// badFrame is what was wrong with a chunk of the request that is served, if
+// anything.
 func (c *checkedConn) badFrame() *badRequest {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if len(c.check.heads) > 0 {
+		return nil // of a later request
+	}
 	return c.check.frame
 }
 

@@ -145,7 +145,7 @@ func (g *Gate) judge(p *policy.Policy, d policy.Decision, addrs []netip.Addr, po
 	private = true
 	for _, a := range addrs {
 		reason := p.CheckAddr(d, a, port)
-		own, err := g.own.has(a)
+		own, err := g.own.has(policy.Inner(a))
 		if err != nil {
 			return policy.Limit, false
 		}

@@ -41,7 +41,15 @@ func (h *head) checkFields() *badRequest {
 		return err
 	}
 	h.websocket = h.websocket && upgrade && h.method == http.MethodGet && !h.http10
-	return h.checkFraming(length, encoding)
+	if err := h.checkFraming(length, encoding); err != nil {
+		return err
+	}
+	if h.websocket && h.length != 0 {
+		// What follows is not HTTP any more once the origin agrees (RFC 6455,
+		// section 4.1): a body would be frames that nobody has checked.
+		return bad("a request for a websocket has no body")
+	}
+	return nil
 }
 
 // checkHost demands one Host field that names a host (RFC 9112, section 3.2).

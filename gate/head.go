@@ -121,10 +121,8 @@ func (h *head) parseRequestLine(line []byte) (target string, _ *badRequest) {
 }
 
 func (h *head) parseTarget(target string) *badRequest {
-	for i := range len(target) {
-		if target[i] <= ' ' || target[i] >= 0x7f {
-			return bad("the target has a control or non-ASCII character")
-		}
+	if !isVisible(target) {
+		return bad("the target has a control or non-ASCII character")
 	}
 	if h.method == http.MethodConnect {
 		t, err := policy.ParseAuthority(target)
@@ -217,6 +215,16 @@ func (h *head) url(host string) (*url.URL, bool) {
 	// but "//" at its beginning means something else there.
 	u.Opaque = path
 	return u, !strings.HasPrefix(path, "//") && u.RequestURI() == h.path
+}
+
+// isVisible reports whether s has visible ASCII characters alone.
+func isVisible(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
 }
 
 // isToken reports whether s is a token of RFC 9110, section 5.6.2.

@@ -84,7 +84,10 @@ func plainRequest(b []byte, target policy.Target) (more int, err error) {
 	if !ok {
 		return 0, refusalError{policy.NotTLS}
 	}
-	if _, err := h.parseRequestLine(line); err != nil || h.http10 || h.method == http.MethodConnect {
+	// A URL in place of the path would name another host than Host does, and
+	// servers go by the URL (RFC 9112, section 3.2.2).
+	path, bad := h.parseRequestLine(line)
+	if bad != nil || h.http10 || h.method == http.MethodConnect || path[0] != '/' || !isVisible(path) {
 		return 0, refusalError{policy.NotTLS}
 	}
 	end := headEnd(b, 0)

@@ -58,15 +58,19 @@ var special6 = prefixes(
 // Those in link-local ranges are refused with their range as well; naming them
 // keeps the reason honest.
 var metadata = prefixes(
-	"169.254.169.254/32", // AWS, Azure, GCP, ...
-	"169.254.170.2/32",   // AWS ECS
-	"168.63.129.16/32",   // Azure's host, a public address
-	"100.100.100.200/32", // Alibaba, in CGNAT space
-	"192.0.0.192/32",     // Oracle
-	"fd00:ec2::254/128",  // AWS
-	"fd00:ec2::23/128",   // AWS EKS
-	"fd20:ce::254/128",   // GCP
-	"fd00:42::42/128",    // Scaleway
+	"169.254.169.254/32",     // AWS, Azure, GCP, ...
+	"169.254.170.2/32",       // AWS ECS
+	"168.63.129.16/32",       // Azure's host, a public address
+	"100.100.100.200/32",     // Alibaba, in CGNAT space
+	"100.96.0.96/32",         // Volcengine, in CGNAT space
+	"192.0.0.192/32",         // Oracle
+	"fd00:ec2::254/128",      // AWS
+	"fd00:ec2::23/128",       // AWS EKS
+	"fd20:ce::254/128",       // GCP
+	"fd00:c1::a9fe:a9fe/128", // Oracle
+	"fd00:100::100:200/128",  // Alibaba
+	"fd00:a9fe:a9fe::1/128",  // Akamai (Linode)
+	"fd00:42::42/128",        // Scaleway
 )
 
 var (
@@ -101,8 +105,7 @@ func Classify(a netip.Addr) Class {
 	}
 	switch {
 	case nat64.Contains(a):
-		b := a.As16()
-		inner := netip.AddrFrom4([4]byte(b[12:]))
+		inner := Inner(a)
 		if contains(metadata, inner) {
 			return Metadata
 		}
@@ -116,6 +119,17 @@ func Classify(a netip.Addr) Class {
 		return Special
 	}
 	return Public
+}
+
+// Inner is the IPv4 address to which a translator passes on what is sent to a
+// NAT64 address (RFC 6052, section 2.2). Any other address is returned as it is,
+// an IPv4-mapped one as an IPv4 one.
+func Inner(a netip.Addr) netip.Addr {
+	if !nat64.Contains(a) {
+		return a.Unmap()
+	}
+	b := a.As16()
+	return netip.AddrFrom4([4]byte(b[12:]))
 }
 
 func classify4(a netip.Addr) Class {
@@ -142,6 +156,9 @@ func contains(set []netip.Prefix, a netip.Addr) bool {
 // the host itself is for the caller to know.
 func (p *Policy) CheckAddr(d Decision, a netip.Addr, port uint16) Reason {
 	if p.denied.matchAddr(a, port) >= 0 {
+		return DeniedRule
+	}
+	if nat64.Contains(a) && p.denied.matchAddr(Inner(a), port) >= 0 {
 		return DeniedRule
 	}
 	switch Classify(a) {

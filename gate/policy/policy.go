@@ -6,6 +6,8 @@
 // any connection. The zero Policy allows nothing.
 package policy
 
+import "net/netip"
+
 // Policy is a set of rules, ready to decide. It is never changed, so it is safe
 // for concurrent use.
 type Policy struct {
@@ -77,9 +79,15 @@ func (p *Policy) decideAddr(t Target) Decision {
 	return Decision{Allow: true, Reason: Listed, Rule: r, Private: r.Private, TCP: true, Upload: r.Upload}
 }
 
+// serviceAddr is where the host's own services are.
+var serviceAddr = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
 // decideService looks for a rule that names the reserved host and the port.
 // No wildcard reaches it: whoever allows all names doesn't mean the host.
 func (p *Policy) decideService(t Target) Decision {
+	if i := p.denied.matchAddr(serviceAddr, t.Port); i >= 0 {
+		return Decision{Reason: DeniedRule, Rule: p.denied.rules[i]}
+	}
 	d := Decision{Reason: ReservedName}
 	head, found := p.allowed.exact[t.Host]
 	for i := head; found && i >= 0; i = p.allowed.next[i] {

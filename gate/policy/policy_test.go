@@ -75,6 +75,8 @@ func TestDecide(t *testing.T) {
 		{"9.9.9.0/24:443", "", "9.9.8.200:443", IPLiteral, ""},
 		{"[2606:4700::]/32:443", "", "[2606:4700::1]:443", Listed, "[2606:4700::]/32:443"},
 		{"2606:4700::1", "", "[2606:4700::1]:443", Listed, "2606:4700::1"},
+		{"host.containers.internal:8080", "127.0.0.1", "host.containers.internal:8080", DeniedRule, "127.0.0.1"},
+		{"host.containers.internal:8080", "127.0.0.0/8:8081", "host.containers.internal:8080", HostService, "host.containers.internal:8080"},
 		{"*.a.test", "b.a.test", "b.a.test:443", DeniedRule, "b.a.test"},
 		{"b.a.test:8443", "b.a.test", "b.a.test:8443", DeniedRule, "b.a.test"},
 		{"b.a.test:*", "b.a.test:22", "b.a.test:443", Listed, "b.a.test:*"},

@@ -104,7 +104,7 @@ func startLab(t *testing.T) *lab {
 	t.Cleanup(func() { in.Close(); l.world.Wait() })
 	ip(t, "link set lo up",
 		fmt.Sprintf("link add gate0 type veth peer name world0 netns %d", l.world.Process.Pid),
-		"addr add 10.99.0.1/30 dev gate0", "addr add fd99::1/64 dev gate0 nodad", "link set gate0 up")
+		"addr add 10.99.0.1/30 dev gate0", "addr add 198.20.1.1/32 dev gate0", "addr add fd99::1/64 dev gate0 nodad", "link set gate0 up")
 	fmt.Fprintln(in, "go")
 	r := bufio.NewReader(out)
 	if line, err := r.ReadString('\n'); line != "ready\n" {
