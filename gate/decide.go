@@ -18,6 +18,7 @@ import (
 // Nothing is ever dialled but these.
 type decision struct {
 	policy.Decision
+	under  *policy.Policy // that decided
 	target policy.Target
 	addrs  []netip.AddrPort
 	byName bool    // the upstream proxy resolves, so there are no addresses
@@ -47,7 +48,7 @@ func (g *Gate) decide(ctx context.Context, method string, t policy.Target) (*dec
 		}
 		return nil, r
 	}
-	dec := &decision{Decision: d, target: t, budget: g.budgets.of(d)}
+	dec := &decision{Decision: d, under: p, target: t, budget: g.budgets.of(d)}
 	if g.upstream.resolves(t, d) {
 		dec.byName = true
 		if r := g.capNames(method, t, d, false); r != nil {

@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -113,6 +114,43 @@ func TestSetPolicy(t *testing.T) {
 	if m := l.waitLog(event("close")); m["reason"] != "policy-changed" {
 		t.Errorf("close line %v", m)
 	}
+}
+
+// A reload that comes between a tunnel's decision and its connection ends it too.
+func TestReloadWhileDialling(t *testing.T) {
+	l, o := tcpLab(t, fakes.Echo, "+tcp")
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	client, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	served, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := policy.ParseAuthority(service(o.Addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := l.gate.newExchange(&head{method: http.MethodConnect, target: target}, addrOf(served))
+	x.client = &clientEnd{stream: served.(stream), done: func() {}}
+	x.decision, x.refusal = l.gate.decide(t.Context(), x.method, target)
+	if x.refusal != nil {
+		t.Fatal(x.refusal.why)
+	}
+	l.gate.SetPolicy(l.policy("other.test"))
+	req := (&http.Request{}).WithContext(context.WithValue(t.Context(), exchangeKey{}, x))
+	l.gate.tunnel(req, nil, nil)
+	client.SetReadDeadline(time.Now().Add(5 * time.Second))
+	if n, err := io.Copy(io.Discard, client); isTimeout(err) {
+		t.Errorf("the tunnel stands: %d bytes, %v", n, err)
+	}
+	l.waitLog(func(m map[string]any) bool { return m["event"] == "deny" && m["reason"] == "policy-changed" })
 }
 
 // Drain lets what runs come to its end, and cuts it when the time is over.

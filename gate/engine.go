@@ -108,6 +108,7 @@ func (g *Gate) tunnel(req *http.Request, _ net.Conn, _ *goproxy.ProxyCtx) {
 		keepAlive(conn) // which is set when a tunnel is parked, otherwise
 	}
 	t := newTunnel(x, conn, to)
+	g.recheck(t, x.decision)
 	// Whether the client got it shows when its first bytes are read.
 	_, _ = io.WriteString(x.client.stream, "HTTP/1.1 200 Connection established\r\n\r\n")
 	if x.stood == nil {

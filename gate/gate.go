@@ -215,17 +215,28 @@ func (g *Gate) Drain(ctx context.Context) {
 func (g *Gate) SetPolicy(p *policy.Policy) (cut int) {
 	g.policy.Store(p)
 	g.transport.CloseIdleConnections()
-	return g.flows.cutWhere(policy.PolicyChanged, func(f flow) bool {
-		target, addr := f.goes()
-		if isReserved(target.Host) {
-			return false
-		}
-		d := p.Decide(target)
-		if !d.Allow {
-			return true
-		}
-		return d.Reason != policy.HostService && addr.IsValid() && p.CheckAddr(d, addr, target.Port) != d.Reason
-	})
+	return g.flows.cutWhere(policy.PolicyChanged, func(f flow) bool { return refuses(p, f) })
+}
+
+// refuses reports whether a policy refuses what is under way.
+func refuses(p *policy.Policy, f flow) bool {
+	target, addr := f.goes()
+	if isReserved(target.Host) {
+		return false
+	}
+	d := p.Decide(target)
+	if !d.Allow {
+		return true
+	}
+	return d.Reason != policy.HostService && addr.IsValid() && p.CheckAddr(d, addr, target.Port) != d.Reason
+}
+
+// recheck cuts what has just been connected if a reload came between its
+// decision and now: SetPolicy could not see it, or not where it leads.
+func (g *Gate) recheck(f flow, d *decision) {
+	if p := g.policy.Load(); p != d.under && refuses(p, f) {
+		f.cut(policy.PolicyChanged)
+	}
 }
 
 // addrOf is the peer of a connection.

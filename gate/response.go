@@ -167,6 +167,7 @@ func (w *responseWriter) connected(conn net.Conn) {
 	if w.allowed.CompareAndSwap(false, true) {
 		w.x.gate.logAllow(w.x, to)
 	}
+	w.x.gate.recheck(w, w.x.decision)
 }
 
 // goes implements flow.
