@@ -58,12 +58,14 @@ type Traffic struct {
 
 // Log writes records as one JSON object a line. It is safe for concurrent use.
 type Log struct {
-	z   *zap.Logger
-	run string
+	now   *zap.Logger // returns when the line is written
+	later *zap.Logger // the line is written soon, and before the next of now
+	run   string
 }
 
-// NewLog writes to w, unbuffered, so that a reader at the end of a pipe sees
-// each line at once. run names the sandbox, "" leaves the key out.
+// NewLog writes to w. A reader at the end of a pipe sees each line at once, those
+// of the end of a tunnel or request within lateBy. run names the sandbox, ""
+// leaves the key out.
 func NewLog(w io.Writer, run string) *Log {
 	encoder := zapcore.NewJSONEncoder(zapcore.EncoderConfig{
 		TimeKey:    "ts",
@@ -71,8 +73,11 @@ func NewLog(w io.Writer, run string) *Log {
 		MessageKey: "event",
 		LineEnding: zapcore.DefaultLineEnding,
 	})
-	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), zapcore.InfoLevel)
-	return &Log{z: zap.New(core), run: run}
+	out := &lines{w: w}
+	through := func(w writer) *zap.Logger {
+		return zap.New(zapcore.NewCore(encoder, zapcore.AddSync(w), zapcore.InfoLevel))
+	}
+	return &Log{now: through(out.now), later: through(out.later), run: run}
 }
 
 // encodeTime is RFC 3339 in UTC with milliseconds.
@@ -111,7 +116,11 @@ func (l *Log) Write(r Record) {
 	if r.Client.IsValid() {
 		text("client", r.Client.String())
 	}
-	l.z.Info(string(r.Event), fields...)
+	if r.Event == EventClose {
+		l.later.Info(string(r.Event), fields...)
+		return
+	}
+	l.now.Info(string(r.Event), fields...)
 }
 
 // maxText bounds a text in the log: a name has at most 253 bytes.
