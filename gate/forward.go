@@ -61,6 +61,7 @@ func (g *Gate) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	r.URL, r.Host, r.RequestURI = u, h.target.HostField(80), ""
 	r.Body = &countedBody{ReadCloser: r.Body, w: rw}
 	g.engine.ServeHTTP(rw, r)
+	rw.endBroken(r.Context())
 }
 
 // containRequest turns a panic into the end of this connection alone. net/http
@@ -97,6 +98,9 @@ func (g *Gate) handleRequest(req *http.Request, ctx *goproxy.ProxyCtx) (*http.Re
 		return req, g.reserved(req, x)
 	}
 	x.decision, x.refusal = g.decide(req.Context(), x.method, x.target)
+	if x.refusal == nil && !x.decision.budget.spend(int64(x.head.size)) {
+		x.refusal = overBudget(x) // a path or a field can carry out as much as a body
+	}
 	if x.refusal != nil {
 		return req, x.refusal.response(req, g.command)
 	}
@@ -139,11 +143,21 @@ func (g *Gate) roundTrip(req *http.Request, _ *goproxy.ProxyCtx) (*http.Response
 		w.err = err
 		return nil, err
 	}
+	if resp.StatusCode < 100 { // net/http panics when it is to write such a one
+		resp.Body.Close()
+		w.err = errStatus
+		return nil, errStatus
+	}
 	if resp.StatusCode == http.StatusSwitchingProtocols &&
 		(!w.x.head.websocket || !strings.EqualFold(resp.Header.Get("Upgrade"), "websocket")) {
 		resp.Body.Close()
 		w.err = errSwitched
 		return nil, errSwitched
+	}
+	if resp.StatusCode != http.StatusSwitchingProtocols {
+		// Here and not in handleResponse: there goproxy takes another body for
+		// another content, and drops the length.
+		resp.Body = &answerBody{resp.Body, w}
 	}
 	return resp, nil
 }
@@ -185,6 +199,8 @@ func (g *Gate) handleResponse(resp *http.Response, ctx *goproxy.ProxyCtx) *http.
 		return resp
 	}
 	stripHopByHop(resp.Header)
+	resp.Header.Del(reasonHeader) // what bears these is of the gate's own
+	resp.Header.Del(ProofHeader)
 	if _, found := resp.Header["Content-Type"]; !found {
 		resp.Header["Content-Type"] = nil // or net/http guesses one
 	}

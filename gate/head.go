@@ -21,6 +21,7 @@ type head struct {
 	method string
 	target policy.Target
 	path   string // path and query as sent; "" of CONNECT
+	size   int    // of the head as sent
 	http10 bool
 	fields []field
 
@@ -69,7 +70,7 @@ func parseHead(b []byte) *head {
 	if !ok {
 		return &head{bad: bad("the head has a line that does not end in CR LF")}
 	}
-	h := &head{}
+	h := &head{size: len(b)}
 	target, err := h.parseRequestLine(line)
 	if err == nil {
 		err = h.parseFields(rest)

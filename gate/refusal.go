@@ -62,13 +62,16 @@ func (r *refusal) body(command string) string {
 	return b.String()
 }
 
+// reasonHeader says why, in every answer of the gate's own.
+const reasonHeader = "X-Aisb-Reason"
+
 // header is the answer's header.
 func (r *refusal) header(length int) http.Header {
 	h := http.Header{
 		"Content-Type":   {"text/plain; charset=utf-8"},
 		"Content-Length": {strconv.Itoa(length)},
 		"Connection":     {"close"},
-		"X-Aisb-Reason":  {string(r.reason)},
+		reasonHeader:     {string(r.reason)},
 	}
 	if r.status == http.StatusProxyAuthRequired {
 		h.Set("Proxy-Authenticate", `Basic realm="aisb", charset="UTF-8"`) // RFC 9110, section 15.5.8

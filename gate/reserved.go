@@ -53,7 +53,7 @@ func (g *Gate) reserved(req *http.Request, x *exchange) *http.Response {
 	case strings.HasSuffix(host, proofSuffix):
 		// A refusal like any other, by this run's gate and no other.
 		resp := plainResponse(req, http.StatusForbidden, "refused, as it must be\n")
-		resp.Header.Set("X-Aisb-Reason", string(policy.ReservedName))
+		resp.Header.Set(reasonHeader, string(policy.ReservedName))
 		g.prove(resp, strings.TrimSuffix(host, proofSuffix))
 		return resp
 	case host == controlHost && x.target.Port == 80:

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"maps"
@@ -26,6 +27,7 @@ type responseWriter struct {
 	up      meter
 	down    meter
 	refused bool
+	broken  bool     // the origin's answer has broken off
 	taken   net.Conn // the raw connection after Hijack
 	allowed atomic.Bool
 	to      atomic.Pointer[netip.Addr] // what it is connected to
@@ -34,6 +36,9 @@ type responseWriter struct {
 
 // errSwitched reports a change of protocol that was not asked for.
 var errSwitched = errors.New("answer switches to another protocol")
+
+// errStatus reports an answer whose status is none (RFC 9110, section 15).
+var errStatus = errors.New("answer has no valid status")
 
 // WriteHeader implements http.ResponseWriter.
 func (w *responseWriter) WriteHeader(status int) {
@@ -74,8 +79,8 @@ func (w *responseWriter) Flush() {
 
 // interim sends an answer before the answer (103 and the like).
 func (w *responseWriter) interim(code int, header http.Header) error {
-	if code < 100 || code > 199 || code == http.StatusSwitchingProtocols {
-		return nil
+	if code < 100 || code > 199 || code == http.StatusSwitchingProtocols || w.x.head.http10 {
+		return nil // HTTP/1.0 knows no interim answers (RFC 9110, section 15.2)
 	}
 	h := w.Header()
 	maps.Copy(h, header)
@@ -199,6 +204,37 @@ func (w *responseWriter) finish() {
 		w.x.gate.logDone(w.x, w.up.Load(), w.down.Load(), cause)
 	}
 	w.x.gate.flows.remove(w)
+}
+
+// answerBody is the body of an origin's answer. goproxy passes over the error of
+// one that breaks off, and net/http would end it as if it were whole.
+type answerBody struct {
+	io.ReadCloser
+	w *responseWriter
+}
+
+// Read implements io.Reader.
+func (b *answerBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.w.broken = true
+	}
+	return n, err
+}
+
+// endBroken ends the connection of an answer that has broken off, so that the
+// client sees it too (RFC 9112, section 8).
+func (w *responseWriter) endBroken(ctx context.Context) {
+	if !w.broken {
+		return
+	}
+	if reason := policy.UpstreamFailure; ctx.Err() == nil && w.conn.badFrame() == nil {
+		w.cause.CompareAndSwap(nil, &reason)
+	}
+	if w.x.head.http10 {
+		reset(w.conn.stream) // an end is all that tells its client of the end
+	}
+	panic(http.ErrAbortHandler)
 }
 
 // countedBody is a request's body, counted and held against the rule's budget.

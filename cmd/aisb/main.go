@@ -7,6 +7,8 @@
 package main
 
 import (
+	"io"
+	"log"
 	"os"
 	"path/filepath"
 
@@ -15,6 +17,9 @@ import (
 )
 
 func main() {
+	// net/http's client, which the gate uses, tells the standard logger of odd
+	// bytes from servers. Nothing of ours goes there.
+	log.SetOutput(io.Discard)
 	switch filepath.Base(os.Args[0]) {
 	case entry.Name:
 		os.Exit(entry.Main(os.Args[1:]))
