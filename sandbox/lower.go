@@ -72,7 +72,7 @@ func (s Spec) handshake(c podman.Container, at endpoints) (handshake.Config, err
 		Version: handshake.Version,
 		Run:     s.Name,
 		Argv:    s.Argv,
-		Dir:     s.Workdir,
+		Dir:     handshake.Bytes(s.Workdir),
 		UID:     agentUID, GID: agentGID,
 		UserMap: handshake.IDMap{Inside: agentUID}, GroupMap: handshake.IDMap{Inside: agentGID},
 		TTY: s.TTY, Rows: s.Rows, Cols: s.Cols,

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -251,15 +252,17 @@ func TestRulesetText(t *testing.T) {
 	}
 }
 
-// TestConfigSurvivesTheWire holds that any byte of a value arrives.
+// TestConfigSurvivesTheWire holds that any byte of a value, an argument and a
+// name arrives.
 func TestConfigSurvivesTheWire(t *testing.T) {
-	in := handshake.Config{Env: [][]byte{{'A', '=', 0xff, '\n', '"', 0x01}}}
+	odd := "A=\xff\n\"\x01"
+	in := handshake.Config{Env: [][]byte{[]byte(odd)}, Argv: []string{"x", odd}, Dir: handshake.Bytes(odd)}
 	text, err := json.Marshal(in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out handshake.Config
-	if err := json.Unmarshal(text, &out); err != nil || !bytes.Equal(out.Env[0], in.Env[0]) {
-		t.Errorf("got %q, %v", out.Env, err)
+	if err := json.Unmarshal(text, &out); err != nil || !reflect.DeepEqual(in, out) {
+		t.Errorf("got %+v, %v", out, err)
 	}
 }

@@ -26,7 +26,7 @@ func (e *entry) find() *failure {
 	for _, kv := range e.cfg.Env {
 		e.command.env = append(e.command.env, string(kv))
 	}
-	if err := os.Chdir(e.cfg.Dir); err != nil {
+	if err := os.Chdir(string(e.cfg.Dir)); err != nil {
 		return &failure{handshake.Start, handshake.ExitNoExec,
 			fmt.Errorf("working directory %q: %w", e.cfg.Dir, errors.Unwrap(err)), "choose a directory that exists in the sandbox"}
 	}

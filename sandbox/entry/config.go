@@ -21,7 +21,7 @@ func checkConfig(c handshake.Config) error {
 		return fmt.Errorf("version %d of the handshake, want %d", c.Version, handshake.Version)
 	case len(c.Argv) == 0 || c.Argv[0] == "":
 		return errors.New("no command")
-	case !path.IsAbs(c.Dir):
+	case !path.IsAbs(string(c.Dir)):
 		return fmt.Errorf("working directory %q is not absolute", c.Dir)
 	case c.InsecureKeepRoot && (c.UID != 0 || c.GID != 0):
 		return fmt.Errorf("uid %d and gid %d are not root's, which was to be kept", c.UID, c.GID)

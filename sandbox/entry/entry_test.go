@@ -140,7 +140,7 @@ func TestStatusOfTheCommand(t *testing.T) {
 			b := newBox(t, layout{})
 			cfg := b.config(c.argv...)
 			if c.dir != "" {
-				cfg.Dir = c.dir
+				cfg.Dir = handshake.Bytes(c.dir)
 			}
 			b.begin(cfg)
 			o := b.stages()

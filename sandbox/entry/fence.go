@@ -24,6 +24,9 @@ func (e *entry) fence() *failure {
 		return e.unfenced(&failure{handshake.Fenced, handshake.ExitFence, err,
 			"aisb doctor says whether this kernel lets users filter packets in their own namespaces (nf_tables, CAP_NET_ADMIN)"})
 	}
+	if f := e.tell(handshake.Stage{Stage: handshake.Applied}); f != nil {
+		return f
+	}
 	e.spoil("applied")
 	if e.afterApply != nil {
 		e.afterApply()

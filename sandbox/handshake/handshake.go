@@ -8,7 +8,8 @@
 //	                       <-- hello ---  alive; the kernel adds its host pid
 //	   finds pasta, tells the gate
 //	   --- Config (the go) --------->
-//	                       <-- fence ---  ruleset installed and read back
+//	                       <-- apply ---  ruleset installed
+//	                       <-- fence ---  ruleset read back, and it is exactly that
 //	                       <-- proof ---  traffic shows that it holds
 //	                       <-- drop ----  pid 1 holds no capability any more
 //	                       <-- stdio ---  with descriptors, see Stdio
@@ -24,6 +25,8 @@
 package handshake
 
 import (
+	"encoding/json"
+
 	"github.com/aisb-dev/aisb/netpolicy"
 )
 
@@ -49,9 +52,9 @@ type Config struct {
 	Version int
 	Run     string // the run's name, for messages
 
-	Argv []string // the command; Argv[0] is looked up in the PATH of Env
+	Argv Args     // the command; Argv[0] is looked up in the PATH of Env
 	Env  [][]byte // whole environment of the command, "NAME=VALUE", any byte but NUL
-	Dir  string   // working directory, absolute
+	Dir  Bytes    // working directory, absolute
 
 	UID, GID int // whom the command runs as; 0, 0 with InsecureKeepRoot
 
@@ -107,6 +110,7 @@ type StageName string
 // The stages in their order.
 const (
 	Hello   StageName = "hello"
+	Applied StageName = "apply"
 	Fenced  StageName = "fence"
 	Proved  StageName = "proof"
 	Dropped StageName = "drop"
@@ -141,4 +145,42 @@ type ProbeResult struct {
 // mean nothing.
 type Control struct {
 	Signal int `json:",omitempty"` // sent to the harness (its process group without a terminal)
+}
+
+// Bytes is text that may hold any byte, as names of files do. JSON would put
+// U+FFFD in place of what isn't UTF-8, and so name another file.
+type Bytes string
+
+// MarshalJSON writes base64.
+func (b Bytes) MarshalJSON() ([]byte, error) { return json.Marshal([]byte(b)) }
+
+// UnmarshalJSON reads base64.
+func (b *Bytes) UnmarshalJSON(text []byte) error {
+	var raw []byte
+	err := json.Unmarshal(text, &raw)
+	*b = Bytes(raw)
+	return err
+}
+
+// Args are arguments of a command, which may hold any byte, too.
+type Args []string
+
+// MarshalJSON writes a list of base64.
+func (a Args) MarshalJSON() ([]byte, error) {
+	raw := make([][]byte, len(a))
+	for i, arg := range a {
+		raw[i] = []byte(arg)
+	}
+	return json.Marshal(raw)
+}
+
+// UnmarshalJSON reads a list of base64.
+func (a *Args) UnmarshalJSON(text []byte) error {
+	var raw [][]byte
+	err := json.Unmarshal(text, &raw)
+	*a = make(Args, len(raw))
+	for i, arg := range raw {
+		(*a)[i] = string(arg)
+	}
+	return err
 }

@@ -141,6 +141,9 @@ func (p *Plan) make(h Host, o Options) error {
 	if err := p.addNested(); err != nil {
 		return err
 	}
+	if err := p.checkText(); err != nil {
+		return err
+	}
 	return p.checkSockets(h, o)
 }
 

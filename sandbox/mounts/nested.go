@@ -2,6 +2,7 @@ package mounts
 
 import (
 	"path/filepath"
+	"unicode/utf8"
 
 	"github.com/aisb-dev/aisb/sandbox/mountinfo"
 )
@@ -32,6 +33,20 @@ func (p *Plan) addNested() error {
 			if !warned[point] {
 				warned[point] = true
 				p.warnf("%s is another file system and is mounted with %s", point, m.Source)
+			}
+		}
+	}
+	return nil
+}
+
+// checkText refuses names that podman can't hand on: its configuration of a
+// container is JSON, which has U+FFFD in place of a byte that isn't UTF-8, and
+// that would be another file.
+func (p *Plan) checkText() error {
+	for _, list := range [][]Mount{p.Mounts, p.Nested} {
+		for _, m := range list {
+			if !utf8.ValidString(m.Source) || !utf8.ValidString(m.Target) {
+				return refuse("rename it: podman can't mount it by that name", "%q is not mounted: its name is not UTF-8", m.Source)
 			}
 		}
 	}

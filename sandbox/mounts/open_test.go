@@ -1,6 +1,7 @@
 package mounts
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -98,5 +99,25 @@ func BenchmarkMake(b *testing.B) {
 			b.Fatal(err)
 		}
 		p.Close()
+	}
+}
+
+// podman's configuration can't hold such a name, and would mount another.
+func TestNamesThatAreNotUTF8(t *testing.T) {
+	h := testHost(t)
+	dir := h.Home + "/code/caf\xe9"
+	mkdir(t, dir, h.Home+"/code/caf\ufffd")
+	for _, o := range []Options{
+		{Dir: dir},
+		{Dir: h.Home + "/code/project", Extra: []string{dir + ":/mnt/x"}},
+		{Dir: h.Home + "/code/project", Extra: []string{h.Home + "/code/caf\ufffd:/mnt/\xe9"}},
+	} {
+		p, err := Make(h, o)
+		if r, ok := errors.AsType[*Refusal](err); !ok || !strings.Contains(r.Reason, "not UTF-8") {
+			t.Errorf("%+v: %v", o, err)
+		}
+		if p != nil {
+			p.Close()
+		}
 	}
 }

@@ -167,3 +167,24 @@ func TestUnsafeDirOfStorage(t *testing.T) {
 	wantIn(t, "error", o.stderr, "aisb: error: ", "is not mounted: it is your home directory", "no flag helps here")
 	gone()
 }
+
+// TestAnyByteArrives: arguments and names need not be UTF-8.
+func TestAnyByteArrives(t *testing.T) {
+	dir := project(t)
+	sub := filepath.Join(dir, "caf\xe9")
+	if err := os.Mkdir(sub, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(sub, agent.uid, agent.gid); err != nil {
+		t.Fatal(err)
+	}
+	odd := "a\xe9\n\xff\"'"
+	o := call{dir: dir}.aisb(t, []string{"--net", "none", "-w", "caf\xe9"}, "printf", "%s", odd)
+	o.wantStatus(t, 0)
+	if o.stdout != odd {
+		t.Errorf("got %q, want %q", o.stdout, odd)
+	}
+	o = call{dir: sub}.aisb(t, []string{"--net", "none"}, "true")
+	o.wantStatus(t, 2)
+	wantIn(t, "error", o.stderr, "is not UTF-8", "aisb: hint: ")
+}
