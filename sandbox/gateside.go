@@ -27,6 +27,7 @@ type gateSide struct {
 	up       chan struct{} // closed when process or err is set; nil before startGate
 	process  *proc.Process
 	err      error
+	took     time.Duration // from its start to its ready
 	stopping atomic.Bool
 	died     chan struct{} // closed when the gate ended unasked
 	watched  chan struct{} // closed when the watcher is done
@@ -75,6 +76,7 @@ func (s *Session) startGate(ctx context.Context, key []byte) {
 	cfg.RunDir = s.dirs.Runtime
 	cfg.Key = key
 	side.up = make(chan struct{})
+	begin := time.Now()
 	go func() {
 		defer close(side.up)
 		p, err := proc.Start(ctx, s.host.Exe, cfg, proc.Listeners{
@@ -84,7 +86,7 @@ func (s *Session) startGate(ctx context.Context, key []byte) {
 			side.err = fmt.Errorf("start the gate: %w", err)
 			return
 		}
-		side.process = p
+		side.process, side.took = p, time.Since(begin)
 		go side.watch()
 	}()
 }
@@ -95,6 +97,7 @@ func (s *Session) gateUp() error {
 		return nil
 	}
 	<-s.net.up
+	s.trace.took(PartGate, s.net.took)
 	return s.net.err
 }
 

@@ -29,6 +29,7 @@ type Host struct {
 // fields are skipped.
 type Events struct {
 	Stage func(handshake.Stage) // each stage of the entrypoint
+	Part  func(Part)            // what a part of the start took, when it ends
 }
 
 // Stdio are the command's terminal or pipes, made inside the container. podman
@@ -54,10 +55,11 @@ type Result struct {
 
 // Session is a run. Its methods are safe for concurrent use.
 type Session struct {
-	spec Spec
-	host Host
-	on   Events
-	dirs RunDirs
+	spec  Spec
+	host  Host
+	on    Events
+	trace tracer
+	dirs  RunDirs
 
 	binary string // that the container runs
 
@@ -85,11 +87,12 @@ func (f *Failure) Unwrap() error { return f.Err }
 // Start starts a run and returns when its command is about to. On error
 // nothing is left behind, and the error is a *Failure where a status is known.
 func Start(ctx context.Context, host Host, spec Spec, on Events) (*Session, error) {
+	trace := tracer{tell: on.Part, since: time.Now()}
 	dirs, err := host.Paths.MakeRunDirs(spec.Name)
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{spec: spec, host: host, on: on, dirs: dirs, cut: make(chan struct{})}
+	s := &Session{spec: spec, host: host, on: on, trace: trace, dirs: dirs, cut: make(chan struct{})}
 	if err := s.start(ctx); err != nil {
 		s.abort()
 		return nil, err
@@ -115,6 +118,7 @@ func (s *Session) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.trace.part(PartPrepare)
 	if err := s.startPodman(c); err != nil {
 		return err
 	}
@@ -122,12 +126,14 @@ func (s *Session) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.trace.part(PartPodman)
 	if err := s.gateUp(); err != nil {
 		return err
 	}
 	if err := s.namePasta(pid); err != nil {
 		return err
 	}
+	s.trace.part(PartPasta)
 	if err := s.entry.Send(cfg); err != nil {
 		return s.podmanFailure(err)
 	}
@@ -205,6 +211,7 @@ func (s *Session) stages(ctx context.Context) error {
 			m.Close()
 			return &Failure{Status: st.Status, Err: errors.New(st.Error), Hint: st.Hint}
 		}
+		s.trace.inside(st)
 		switch st.Stage {
 		case handshake.Proved:
 			s.proof = st.Probes

@@ -49,12 +49,12 @@ func newRunCmd(u *ui) *cobra.Command {
 		Use:   "run [flags] [--] [COMMAND [ARG...]]",
 		Short: "run a harness or a command in a sandbox on the current directory",
 		Long: `run starts COMMAND, or the chosen harness, in a container that sees the current
-directory at /project and reaches only the hosts you allow.
+directory at /project and reaches only the hosts you allow. A RULE is HOST (ports
+80 and 443), HOST:PORT, HOST:*, *.HOST, IP, CIDR:PORT, or for a service of yours
+host.containers.internal:PORT; 'aisb gate --help' has the rest.
 
-Flags after COMMAND belong to COMMAND. The exit status is the command's own;
-2 is wrong usage, 77 a fence that could not be put up, 78 one that could not be
-proved or a file of rules that is wrong, 125 podman's failure, 126 and 127 a
-command that can't be run or found.`,
+Flags after COMMAND belong to COMMAND, and the exit status is COMMAND's. aisb's
+own: 2 usage, 77 78 fence, 78 rule file, 125 podman, 126 127 COMMAND not run.`,
 		Example: `  aisb run --allow example.com -- curl https://example.com
   aisb run --allow api.anthropic.com -e ANTHROPIC_API_KEY
   aisb run --net none -- make test`,
@@ -67,30 +67,31 @@ command that can't be run or found.`,
 	f := cmd.Flags()
 	f.SetInterspersed(false) // the command's flags are its own
 	f.SortFlags = false
-	f.StringSliceVar(&o.allow, "allow", nil, "allow `RULE`: HOST, HOST:PORT, *.HOST, IP, CIDR:PORT, host.containers.internal:PORT (repeatable, comma list)")
+	f.StringSliceVar(&o.allow, "allow", nil, "allow `RULE` (repeatable, comma list)")
 	f.StringArrayVar(&o.allowFile, "allow-file", nil, "allow the rules in `FILE`, one a line")
 	f.StringSliceVar(&o.deny, "deny", nil, "deny `RULE`, whatever allows it")
 	f.BoolVar(&o.allowAll, "allow-all-names", false, "let the rule * allow any public name")
-	f.StringVar(&o.net, "net", "allow", "network `MODE`: allow (through the gate), none, full (no fence)")
-	f.StringVar(&o.resolver, "resolver", "", "ask the name server `IP[:PORT]` instead of the host's")
+	f.StringVar(&o.net, "net", "allow", "`MODE`: allow (the default), none, full (no fence)")
+	f.Lookup("net").DefValue = "" // said by the text
+	f.StringVar(&o.resolver, "resolver", "", "ask name server `IP[:PORT]` instead of the host's")
 	f.StringArrayVarP(&o.env, "env", "e", nil, "pass `NAME` from the host, or NAME=VALUE")
 	f.StringArrayVar(&o.envFile, "env-file", nil, "pass the variables in `FILE`")
 	f.StringVarP(&o.sub, "workdir", "w", "", "start in the subdirectory `SUBDIR` of the project")
 	f.StringArrayVarP(&o.mount, "mount", "v", nil, "also mount `HOST:CTR[:ro]`")
 	f.BoolVar(&o.projectRO, "project-ro", false, "mount the project read-only")
-	f.BoolVar(&o.noGitDir, "no-git-dir", false, "don't mount a git directory that lies outside the project")
-	f.StringVar(&o.home, "home", "", "keep /home/agent in the volume `NAME` (default $AISB_HOME_VOLUME or aisb-home)")
+	f.BoolVar(&o.noGitDir, "no-git-dir", false, "don't mount a git directory outside the project")
+	f.StringVar(&o.home, "home", "", "keep /home/agent in volume `NAME`, not aisb-home")
 	f.BoolVar(&o.ephemeralHome, "ephemeral-home", false, "keep nothing of /home/agent")
 	o.imageOptions.flags(f)
-	f.StringVar(&o.image, "image", "", "run the image `REF`, which must exist, instead of aisb's own")
-	f.StringVar(&o.pids, "pids-limit", "4096", "at most `N` processes; 0 is no limit")
-	f.StringVar(&o.memory, "memory", "", "at most `SIZE` of memory, like 8g (no limit by default)")
+	f.StringVar(&o.image, "image", "", "run the image `REF` instead of aisb's own")
+	f.StringVar(&o.pids, "pids-limit", "4096", "at most `N` processes, 0: no limit")
+	f.StringVar(&o.memory, "memory", "", "at most `SIZE` of memory, like 8g")
 	f.StringVar(&o.cpus, "cpus", "", "at most `N` processors")
 	f.StringVar(&o.tmpfsSize, "tmpfs-size", "1g", "`SIZE` of /tmp")
 	f.StringVar(&o.shm, "shm-size", "256m", "`SIZE` of /dev/shm")
 	f.BoolVar(&o.allowUserNS, "allow-userns", false, "leave user namespaces open, for sandboxes inside")
-	f.BoolVar(&o.unsafeDir, "allow-unsafe-dir", false, "run even in a directory that holds more than a project")
-	f.BoolVar(&o.allowSockets, "allow-sockets", false, "run although something listens on a socket in the project")
+	f.BoolVar(&o.unsafeDir, "allow-unsafe-dir", false, "run in a directory that is more than a project")
+	f.BoolVar(&o.allowSockets, "allow-sockets", false, "run although the project has a listening socket")
 	f.BoolVar(&o.unenforced, "allow-unenforced", false, "start even if the fence can't be put up or proved")
 	f.BoolVar(&o.keepRoot, "insecure-keep-root", false, "don't become uid 1000 inside")
 	return cmd
@@ -207,18 +208,14 @@ func hasSystemd() bool {
 
 // runSession starts the sandbox, relays until it ends and prints the receipt.
 func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec) error {
-	begin := time.Now()
-	trace := os.Getenv("AISB_TRACE") == "1"
 	startCtx, stop := untilSignal(ctx)
 	session, err := sandbox.Start(startCtx, host, spec, sandbox.Events{
 		Stage: func(s handshake.Stage) {
 			if s.Warning != "" {
 				u.warnf("%s", s.Warning)
 			}
-			if trace && s.Error == "" {
-				u.notef("trace: %s: %s after aisb's start, %d us after the go", s.Stage, time.Since(begin).Round(time.Millisecond), s.Micros)
-			}
 		},
+		Part: tracing(u),
 	})
 	if err != nil {
 		interrupted := interruptedError(startCtx, "the command ran")
@@ -257,6 +254,16 @@ func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec
 		return &exitError{code: result.Status}
 	}
 	return nil
+}
+
+// tracing prints the parts of a start when AISB_TRACE=1 asks for them.
+func tracing(u *ui) func(sandbox.Part) {
+	if os.Getenv("AISB_TRACE") != "1" {
+		return nil
+	}
+	return func(p sandbox.Part) {
+		u.notef("trace: %-8s %8.2f ms", p.Name, float64(p.Took.Microseconds())/1000)
+	}
 }
 
 // startError gives the error of a start its status and hint.

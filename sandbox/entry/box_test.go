@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -198,6 +199,15 @@ func (b *box) started(n int) outcome {
 		b.t.Fatalf("%d descriptors and last stage %+v\n%s", len(o.files), o.last(), &b.stderr)
 	}
 	return o
+}
+
+// stage is the stage of a name, zero when it didn't come.
+func (o outcome) stage(name handshake.StageName) handshake.Stage {
+	i := slices.IndexFunc(o.stages, func(s handshake.Stage) bool { return s.Stage == name })
+	if i < 0 {
+		return handshake.Stage{}
+	}
+	return o.stages[i]
 }
 
 // last is the stage that ended the start, or Start.

@@ -48,7 +48,7 @@ func TestCommandRunsWithNothing(t *testing.T) {
 	cfg := b.config(harnessName, "report")
 	b.begin(cfg)
 	o := b.started(3)
-	if names(o) != "fence proof drop stdio start" {
+	if names(o) != "apply fence proof drop stdio start" {
 		t.Fatalf("stages %q", names(o))
 	}
 	o.files[0].Close()
@@ -56,7 +56,7 @@ func TestCommandRunsWithNothing(t *testing.T) {
 	if status := b.wait(); status != 0 {
 		t.Errorf("status %d", status)
 	}
-	for _, p := range o.stages[1].Probes {
+	for _, p := range o.stage(handshake.Proved).Probes {
 		want := map[string]string{"unlisted-name": "nonce", "control": "answered"}[p.Name]
 		if want == "" {
 			want = "refused"
@@ -65,8 +65,8 @@ func TestCommandRunsWithNothing(t *testing.T) {
 			t.Errorf("probe %+v, want %q", p, want)
 		}
 	}
-	if len(o.stages[1].Probes) != 6 {
-		t.Errorf("%d probes were reported, want 6", len(o.stages[1].Probes))
+	if len(o.stage(handshake.Proved).Probes) != 6 {
+		t.Errorf("%d probes were reported, want 6", len(o.stage(handshake.Proved).Probes))
 	}
 	t.Logf("%+v", o.stages)
 
@@ -178,7 +178,7 @@ func TestUnenforcedOnlyWhenAsked(t *testing.T) {
 	cfg.AllowUnenforced = true
 	b.begin(cfg)
 	o := b.started(3)
-	if names(o) != "fence drop stdio start" || !strings.Contains(o.stages[0].Warning, "flags") {
+	if names(o) != "apply fence drop stdio start" || !strings.Contains(o.stage(handshake.Fenced).Warning, "flags") {
 		t.Fatalf("stages %+v", o.stages)
 	}
 	// Only the fence is given up, not the rest.
@@ -202,7 +202,7 @@ func TestWithoutAnyRoute(t *testing.T) {
 	if status := b.wait(); status != 4 {
 		t.Fatalf("status %d, stages %+v", status, o.stages)
 	}
-	for _, p := range o.stages[1].Probes {
+	for _, p := range o.stage(handshake.Proved).Probes {
 		if p.Saw != "absent" {
 			t.Errorf("%+v, want absent", p)
 		}

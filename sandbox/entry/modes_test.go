@@ -21,7 +21,7 @@ func TestKeptRootHasNothingToo(t *testing.T) {
 	cfg.UID, cfg.GID, cfg.InsecureKeepRoot = 0, 0, true
 	b.begin(cfg)
 	o := b.started(3)
-	if names(o) != "fence proof drop stdio start" {
+	if names(o) != "apply fence proof drop stdio start" {
 		t.Fatalf("stages %+v", o.stages)
 	}
 	r := readReport(t, o.files[1])

@@ -28,6 +28,7 @@ func TestNothingStartsWhenSomethingIsOff(t *testing.T) {
 		"no NET_ADMIN":         {layout: layout{Caps: without(unix.CAP_NET_ADMIN)}, stage: "fence", status: 77, error: "operation not permitted"},
 		"no SETPCAP":           {layout: layout{Caps: without(unix.CAP_SETPCAP)}, stage: "proof", status: 78, error: "bounding set"},
 		"no SETUID":            {layout: layout{Caps: without(unix.CAP_SETUID)}, stage: "proof", status: 78, error: "setresuid"},
+		"no SETGID":            {layout: layout{Caps: without(unix.CAP_SETGID)}, stage: "proof", status: 78, error: "setgroups"},
 		"foreign table before": {layout: layout{Rules: "table ip mine { }"}, stage: "fence", status: 78, error: `foreign table "mine"`},
 		"foreign table after":  {layout: layout{Spoil: "foreign table"}, stage: "fence", status: 78, error: `foreign table "foreign"`},
 		"dormant":              {layout: layout{Spoil: "dormant"}, stage: "fence", status: 78, error: "flags"},
