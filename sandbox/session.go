@@ -25,11 +25,11 @@ type Host struct {
 	UID    int
 }
 
-// Events are told while a run starts, by the goroutine that called Start. Nil
+// Events are told by the goroutine that called Start, while a run starts. Nil
 // fields are skipped.
 type Events struct {
 	Stage func(handshake.Stage) // each stage of the entrypoint
-	Part  func(Part)            // what a part of the start took, when it ends
+	Part  func(Part)            // what a part of the run took, when it ends, from Wait too
 }
 
 // Stdio are the command's terminal or pipes, made inside the container. podman
@@ -222,6 +222,7 @@ func (s *Session) stages(ctx context.Context) error {
 			continue
 		case handshake.Start:
 			s.started = time.Now()
+			s.trace.since = s.started
 			return nil
 		}
 		m.Close()

@@ -6,23 +6,26 @@ import (
 	"github.com/aisb-dev/aisb/sandbox/handshake"
 )
 
-// Part is how long a part of a start took. The gate's runs beside podman's; all
-// others follow one another.
+// Part is how long a part of a run took. The gate's start runs beside podman's;
+// all others follow one another.
 type Part struct {
 	Name string
 	Took time.Duration
 }
 
-// Parts of a start outside the container, in their order. Those inside are the
-// stages of package handshake, by their names.
+// Parts of a run outside the container, in their order. Those inside, between
+// PartPasta and PartCommand, are the stages of package handshake, by their names.
 const (
 	PartPrepare = "prepare" // listeners, directories, copy of the binary
 	PartGate    = "gate"    // from its start to its ready
 	PartPodman  = "podman"  // from its start to the first word of pid 1
 	PartPasta   = "pasta"   // found, checked and named to the gate
+	PartCommand = "command" // the user's
+	PartCleanUp = "cleanup" // podman's, of the container
+	PartReport  = "report"  // the gate's end
 )
 
-// tracer tells the parts of a start as they end.
+// tracer tells the parts of a run as they end.
 type tracer struct {
 	tell  func(Part) // may be nil
 	since time.Time
