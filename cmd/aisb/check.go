@@ -31,7 +31,7 @@ type checkOptions struct {
 func newCheckCmd(u *ui) *cobra.Command {
 	var o checkOptions
 	cmd := &cobra.Command{
-		Use:   "check HOST[:PORT] | -f FILE",
+		Use:   "check [flags] HOST[:PORT] | -f FILE",
 		Short: "say whether a host is allowed, by which rule, and why",
 		Long: `check judges a host as the gate would. On the host it takes the rules from its
 flags, resolves the name and judges its addresses; in a sandbox it asks the
@@ -39,8 +39,8 @@ sandbox's own gate. The status is 0 for allowed and 1 for refused. 'aisb gate
 --help' says what a rule may be.
 
 With -f it judges many hosts, by the rules alone: a line of FILE is
-"allow HOST[:PORT]" or "deny HOST[:PORT]", # begins a comment. The status is 1 if
-one of them is not as its line says.`,
+"allow HOST[:PORT]" or "deny HOST[:PORT]", # begins a comment. The status is 1
+if one of them is not as its line says.`,
 		Example: `  aisb check --allow '*.example.com' www.example.com
   aisb check example.com:8443                         in a sandbox
   aisb check --allow-file rules.txt -f expected.txt   in a CI job`,
@@ -62,7 +62,7 @@ one of them is not as its line says.`,
 	}
 	o.flags(cmd.Flags())
 	cmd.Flags().StringVarP(&o.file, "file", "f", "", "judge the lines of `FILE`, - is standard input")
-	cmd.Flags().BoolVar(&o.resolve, "resolve", false, "with -f, resolve the names and judge their addresses too")
+	cmd.Flags().BoolVar(&o.resolve, "resolve", false, "with -f, resolve names and judge addresses too")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON object, with -f one a line")
 	return cmd
 }

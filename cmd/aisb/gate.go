@@ -31,20 +31,20 @@ func newGateCmd(u *ui) *cobra.Command {
 	var o gateOptions
 	cmd := &cobra.Command{
 		Use:   "gate",
-		Short: "run only the proxy: connect where the rules allow, log each decision",
+		Short: "run only the proxy: connect where rules allow, and log it",
 		Long: `gate is a forward proxy for HTTP and CONNECT that resolves names itself and
 connects only where a rule allows. It logs one JSON object a line on stdout.
 
 A rule is HOST (ports 80 and 443), HOST:PORT, HOST:*, *.HOST (the names below
-HOST), IP, IP:PORT, CIDR:PORT or host.containers.internal:PORT (a service on this
-machine), with +private, +tcp or +upload=SIZE behind. A deny rule wins.
+HOST), IP, IP:PORT, CIDR:PORT or host.containers.internal:PORT (a service on
+this machine), with +private, +tcp or +upload=SIZE behind. A deny rule wins.
 
 SIGHUP reads the files again; when one is invalid, all stays as it was. SIGTERM
 lets open tunnels end for a moment, a second one doesn't. Under systemd the gate
 takes the sockets that it is given, and says when it is ready.`,
-		Example: `  aisb gate --listen 127.0.0.1:3128 --allow example.com --allow '*.example.com' | jq .
+		Example: `  aisb gate --allow example.com --allow '*.example.com' | jq -c .
   aisb gate --listen 127.0.0.1:3128 --allow-file rules.txt --resolver 9.9.9.9
-  curl -x http://127.0.0.1:3128 https://example.com     elsewhere, as the same user`,
+  curl -x http://127.0.0.1:3128 https://example.com   # elsewhere, same user`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.listenGiven = cmd.Flags().Changed("listen")
@@ -57,17 +57,17 @@ takes the sockets that it is given, and says when it is ready.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.listen, "listen", "127.0.0.1:3128", "accept clients at `ADDR`, an IP and a port")
+	f.StringVar(&o.listen, "listen", "127.0.0.1:3128", "listen at `IP:PORT`")
 	o.flags(f)
-	f.StringArrayVar(&o.allowClients, "allow-client", nil, "serve clients of the network `CIDR`; needed where --listen is no loopback address")
-	f.StringArrayVar(&o.allowUsers, "allow-user", nil, "over loopback serve processes of `USER`, a name or number, too")
-	f.StringVar(&o.tokenFile, "auth-token-file", "", "serve only who shows a token of `FILE`, one a line (http://aisb:TOKEN@ADDR)")
-	f.StringVar(&o.upstream, "upstream-proxy", "", "connect through the HTTP proxy `URL`, http://HOST:PORT")
+	f.StringArrayVar(&o.allowClients, "allow-client", nil, "serve clients of the network `CIDR`")
+	f.StringArrayVar(&o.allowUsers, "allow-user", nil, "over loopback serve `USER`'s processes too")
+	f.StringVar(&o.tokenFile, "auth-token-file", "", "serve only who shows a token of `FILE`\n(http://aisb:TOKEN@IP:PORT)")
+	f.StringVar(&o.upstream, "upstream-proxy", "", "connect through `URL`, http://HOST:PORT")
 	f.StringVar(&o.upstreamAuth, "upstream-auth-file", "", "show that proxy the USER:PASSWORD in `FILE`")
-	f.BoolVar(&o.upstreamResolves, "upstream-resolves", false, "let that proxy resolve names; their addresses are then not judged")
-	f.StringVar(&o.metrics, "metrics", "", "serve metrics for Prometheus at http://`ADDR`/metrics")
-	f.BoolVar(&o.metricsRemote, "metrics-allow-remote", false, "let --metrics be an address that other machines can reach")
-	f.DurationVar(&o.drain, "drain", 1500*time.Millisecond, "on SIGTERM let tunnels go on for `TIME`, such as 30s")
+	f.BoolVar(&o.upstreamResolves, "upstream-resolves", false, "let that proxy resolve names; their addresses\nare then not judged")
+	f.StringVar(&o.metrics, "metrics", "", "metrics for Prometheus at `IP:PORT`")
+	f.BoolVar(&o.metricsRemote, "metrics-allow-remote", false, "let other machines reach --metrics")
+	f.DurationVar(&o.drain, "drain", 1500*time.Millisecond, "on SIGTERM let tunnels go on for `TIME`,\nsuch as 30s")
 	return cmd
 }
 
@@ -82,12 +82,12 @@ type policyOptions struct {
 
 func (o *policyOptions) flags(f *pflag.FlagSet) {
 	f.SortFlags = false
-	f.StringSliceVar(&o.allow, "allow", nil, "allow `RULE`: HOST, HOST:PORT, *.HOST, IP, CIDR:PORT (repeatable, comma list)")
+	f.StringSliceVar(&o.allow, "allow", nil, "allow `RULE` (repeatable, comma list)")
 	f.StringArrayVar(&o.allowFile, "allow-file", nil, "allow the rules in `FILE`, one a line")
 	f.StringSliceVar(&o.deny, "deny", nil, "deny `RULE`, whatever allows it")
 	f.StringArrayVar(&o.denyFile, "deny-file", nil, "deny the rules in `FILE`")
 	f.BoolVar(&o.allowAll, "allow-all-names", false, "let the rule * allow any public name")
-	f.StringArrayVar(&o.resolver, "resolver", nil, "ask the name server `IP[:PORT]`, tls://IP or https://IP instead of the host's")
+	f.StringArrayVar(&o.resolver, "resolver", nil, "ask the name server `IP[:PORT]`, tls://IP or\nhttps://IP instead of the host's")
 }
 
 // given reports whether there is any rule in the flags.

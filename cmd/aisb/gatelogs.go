@@ -33,17 +33,14 @@ func newGateLogsCmd(u *ui) *cobra.Command {
 		Use:   "logs [RUN]",
 		Short: "show what a run reached and what it was refused",
 		Long: `logs shows the gate's log of a run: as a table on a terminal, as JSON otherwise.
-RUN is a run's name or its beginning, of several the newest. RUN can be a file
-too, such as the kept log of 'aisb gate'.`,
+RUN is a run's name or its beginning (aisb- and the directory's name), of
+several the newest; without RUN it is the newest of all. RUN can be a file too,
+such as the kept log of 'aisb gate'.`,
 		Example: `  aisb gate logs -f
   aisb gate logs aisb-web | jq -r 'select(.event=="deny") | .host'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			name := ""
-			if len(args) > 0 {
-				name = args[0]
-			}
-			f, err := openLog(u, name)
+			f, err := openLog(u, strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
@@ -94,10 +91,17 @@ func findRun(u *ui, runs, prefix string) (string, error) {
 	}
 	var found []string
 	newest, when := "", time.Time{}
+	last, lastWhen := "", time.Time{} // of all runs, for the hint
 	for _, e := range entries {
 		info, err := os.Stat(filepath.Join(runs, e.Name(), "log.jsonl"))
-		if err != nil || !strings.HasPrefix(e.Name(), prefix) {
+		if err != nil {
 			continue // a run without a log had no gate
+		}
+		if last == "" || info.ModTime().After(lastWhen) {
+			last, lastWhen = e.Name(), info.ModTime()
+		}
+		if !strings.HasPrefix(e.Name(), prefix) {
+			continue
 		}
 		if e.Name() == prefix {
 			return filepath.Join(runs, prefix), nil
@@ -111,7 +115,11 @@ func findRun(u *ui, runs, prefix string) (string, error) {
 	case len(found) == 0 && prefix == "":
 		return "", &exitError{code: 1, err: fmt.Errorf("no run has left a log in %s", runs), hint: "'aisb gate' alone logs on stdout: keep it with > FILE"}
 	case len(found) == 0:
-		return "", &exitError{code: 1, err: fmt.Errorf("no run and no file is called %q", prefix), hint: "see " + runs}
+		hint := "'aisb run' has left no log in " + runs
+		if last != "" {
+			hint = "the newest run is " + last + "; the others are in " + runs
+		}
+		return "", &exitError{code: 1, err: fmt.Errorf("no run and no file is called %q", prefix), hint: hint}
 	case len(found) > 1 && prefix != "":
 		// Runs in one directory have names that differ in their ends alone.
 		u.notef("%s, the newest of %d runs whose names begin so", newest, len(found))

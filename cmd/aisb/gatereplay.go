@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -21,20 +22,23 @@ type replayOptions struct {
 func newGateReplayCmd(u *ui) *cobra.Command {
 	var o replayOptions
 	cmd := &cobra.Command{
-		Use:   "replay LOG (--allow-file FILE | --allow RULE | --suggest)...",
-		Short: "say what other rules would have made of a run",
+		Use:                   "replay [LOG] (--allow-file FILE | --allow RULE | --suggest)...",
+		DisableFlagsInUseLine: true,
+		Short:                 "say what other rules would have made of a run",
 		Long: `replay judges what a gate's log tells of by other rules: what was allowed and
 would be refused, what was refused and would be allowed, and which rules nothing
-needed. LOG is a file, a run's name or its beginning, or - for standard input.
-Nothing is resolved or connected to; addresses are those of the log.
+needed. LOG is a file, a run's name or its beginning, or - for standard input;
+without it the newest run. Nothing is resolved or connected to; addresses are
+those of the log.
 
 The status is 1 when something that was allowed would be refused. With --suggest
 it prints the shortest list of rules that allows what was reached, without
 wildcards, ready for --allow-file.`,
 		Example: `  aisb gate replay gate.jsonl --allow-file new.txt
+  aisb gate replay --suggest > rules.txt                    # the newest run
   aisb gate replay aisb-web-1a2b3c --suggest > rules.txt`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return o.replay(u, args[0]) },
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return o.replay(u, strings.Join(args, "")) },
 	}
 	f := cmd.Flags()
 	f.SortFlags = false

@@ -30,14 +30,15 @@ type imageOptions struct {
 // flags adds those that name the image.
 func (o *imageOptions) flags(f *pflag.FlagSet) {
 	f.SortFlags = false
-	f.StringVar(&o.harness, "harness", "pi", "put the harness `NAME` into the image: "+strings.Join(image.HarnessNames(), ", "))
+	f.StringVar(&o.harness, "harness", "pi", "harness `NAME` of the image, pi if none is given:\n"+strings.Join(image.HarnessNames(), ", "))
+	f.Lookup("harness").DefValue = "" // said by the text
 	base := os.Getenv("AISB_BASE_IMAGE")
 	if base == "" {
 		base = image.DefaultBase
 	}
-	f.StringVar(&o.base, "base-image", base, "build on `REF`, a Debian-like image")
+	f.StringVar(&o.base, "base-image", base, "Debian-like base `REF`")
 	f.StringSliceVar(&o.packages, "package", nil, "add the Debian package `NAME` (repeatable)")
-	f.StringArrayVar(&o.commands, "command", nil, "run the shell command `CMD` as root in the build (repeatable)")
+	f.StringArrayVar(&o.commands, "command", nil, "run `CMD` as root in the build (repeatable)")
 }
 
 // spec is the image as the flags say, without its base's ID.
@@ -101,8 +102,9 @@ func newBuildCmd(u *ui) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "build",
 		Short: "build the image and print its tag",
-		Long: `build makes the image that 'aisb run' would start with the same flags, and prints
-its tag. The build gets none of the host's environment and no proxy settings.`,
+		Long: `build makes the image that 'aisb run' would start with the same flags, and
+prints its tag. The build gets none of the host's environment and no proxy
+settings.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := o.spec()
@@ -123,9 +125,9 @@ its tag. The build gets none of the host's environment and no proxy settings.`,
 	}
 	f := cmd.Flags()
 	o.flags(f)
-	f.StringVar(&o.network, "build-network", os.Getenv("AISB_BUILD_NETWORK"), "podman's `NETWORK` for the build (default: podman's own)")
+	f.StringVar(&o.network, "build-network", os.Getenv("AISB_BUILD_NETWORK"), "podman's `NETWORK` for the build")
 	f.BoolVar(&o.pull, "pull", false, "get the base image's newest version first")
-	f.BoolVar(&o.fresh, "fresh", false, "use nothing of an earlier build: gets new packages and a new harness")
+	f.BoolVar(&o.fresh, "fresh", false, "build all anew: newest packages and harness")
 	f.BoolVarP(&o.verbose, "verbose", "V", false, "show all of podman's output")
 	return cmd
 }
@@ -201,8 +203,9 @@ func newImagePruneCmd(u *ui) *cobra.Command {
 	var all bool
 	var unused time.Duration
 	cmd := &cobra.Command{
-		Use:   "prune",
-		Short: "remove images that nothing has used for a while, and left-over layers",
+		Use:        "prune",
+		Short:      "remove images long unused, and left-over layers",
+		SuggestFor: []string{"rm", "rmi", "remove", "delete", "clean"},
 		Long: `prune removes the images of aisb that no run has used for some time or that no
 build of this aisb would make again, and the layers that builds left. It prints
 the images that it removed.`,
@@ -217,7 +220,8 @@ the images that it removed.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&all, "all", false, "remove all images of aisb")
-	f.DurationVar(&unused, "unused", 30*24*time.Hour, "remove what was not used for `TIME`, such as 168h")
+	f.DurationVar(&unused, "unused", 30*24*time.Hour, "remove what was not used for `TIME`")
+	f.Lookup("unused").DefValue = "720h" // not 720h0m0s
 	return cmd
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -16,6 +17,9 @@ func cli(args []string, u *ui) int {
 	root.SetArgs(args)
 	root.SetOut(u.Out)
 	root.SetErr(u.Err)
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		unquoteUsages(root)
+	}
 	if err := root.ExecuteContext(context.Background()); err != nil {
 		return u.fail(err)
 	}
@@ -30,19 +34,20 @@ func newRootCmd(u *ui) *cobra.Command {
 container that can reach only the hosts you allow.
 
   aisb run --allow example.com -- curl https://example.com
-  aisb run --allow api.anthropic.com -e ANTHROPIC_API_KEY  the default harness, pi
-  aisb gate --listen 127.0.0.1:3128 --allow example.com    only the proxy
+  aisb run --allow api.anthropic.com -e ANTHROPIC_API_KEY   # pi
+  aisb gate --listen 127.0.0.1:3128 --allow example.com     # only the proxy
 
 It is a seatbelt, not a jail: it stops an agent that goes astray, not a kernel
 exploit. README.md lists what it does not stop.`,
 		Args:          cobra.NoArgs,
-		Version:       version(),
+		Version:       versionLine(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cmd.Help()
 		},
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		newRunCmd(u),
@@ -52,6 +57,7 @@ exploit. README.md lists what it does not stop.`,
 		newRulesetCmd(u),
 		newVersionCmd(u),
 	)
+	completions(root)
 	// cobra's own errors (unknown command, wrong number of arguments) carry no
 	// status; give them that of wrong usage.
 	for _, cmd := range append(root.Commands(), root) {
@@ -72,6 +78,9 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 			return err
 		}
 		hint := didYouMean(cmd.CommandPath()+" ", commandsLike(cmd, args))
+		if hint == "" {
+			hint = meantArgument(cmd, args)
+		}
 		return &exitError{code: exitUsage, err: err, hint: hint + "see '" + cmd.CommandPath() + " --help'"}
 	}
 }
@@ -82,10 +91,15 @@ func newVersionCmd(u *ui) *cobra.Command {
 		Short: "print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			fmt.Fprintf(u.Out, "aisb %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return nil
+			_, err := fmt.Fprintln(u.Out, versionLine())
+			return err
 		},
 	}
+}
+
+// versionLine is what a report of a fault should say.
+func versionLine() string {
+	return fmt.Sprintf("aisb %s (%s, %s/%s)", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // release is set by the Makefile at link time.

@@ -25,7 +25,7 @@ The gate's port differs from run to run.`,
 			for i, text := range []string{gate, canary} {
 				var err error
 				if at[i], err = netip.ParseAddrPort(text); err != nil {
-					return usageError("aisb ruleset", fmt.Errorf("%q is not ADDRESS:PORT", text))
+					return usageError("aisb ruleset", fmt.Errorf("%q is not IP:PORT", text))
 				}
 			}
 			text, err := sandbox.RulesetText(at[0], at[1])
@@ -36,7 +36,7 @@ The gate's port differs from run to run.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&gate, "gate", sandbox.HostLoopback.String()+":3128", "the gate's `ADDRESS:PORT`, as seen from inside")
-	cmd.Flags().StringVar(&canary, "canary", sandbox.HostLoopback.String()+":3129", "the canary's `ADDRESS:PORT`")
+	cmd.Flags().StringVar(&gate, "gate", sandbox.HostLoopback.String()+":3128", "the gate at `IP:PORT`")
+	cmd.Flags().StringVar(&canary, "canary", sandbox.HostLoopback.String()+":3129", "the canary at `IP:PORT`")
 	return cmd
 }

@@ -49,9 +49,9 @@ func newRunCmd(u *ui) *cobra.Command {
 		Use:   "run [flags] [--] [COMMAND [ARG...]]",
 		Short: "run a harness or a command in a sandbox on the current directory",
 		Long: `run starts COMMAND, or the chosen harness, in a container that sees the current
-directory at /project and reaches only the hosts you allow. A RULE is HOST (ports
-80 and 443), HOST:PORT, HOST:*, *.HOST, IP, CIDR:PORT, or for a service of yours
-host.containers.internal:PORT; 'aisb gate --help' has the rest.
+directory at /project and reaches only the hosts you allow. A RULE is HOST (with
+ports 80 and 443), HOST:PORT, HOST:*, *.HOST, IP, CIDR:PORT or, for a service on
+your machine, host.containers.internal:PORT; 'aisb gate --help' has the rest.
 
 Flags after COMMAND belong to COMMAND, and the exit status is COMMAND's. aisb's
 own: 2 usage, 77 78 fence, 78 rule file, 125 podman, 126 127 COMMAND not run.`,
@@ -256,7 +256,7 @@ func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec
 	return nil
 }
 
-// tracing prints the parts of a start when AISB_TRACE=1 asks for them.
+// tracing prints the parts of a run when AISB_TRACE=1 asks for them.
 func tracing(u *ui) func(sandbox.Part) {
 	if os.Getenv("AISB_TRACE") != "1" {
 		return nil

@@ -49,6 +49,19 @@ func commandsLike(cmd *cobra.Command, args []string) []string {
 	return cmd.SuggestionsFor(args[0])
 }
 
+// meantArgument is the line of a hint for an argument where a command belongs:
+// what to run, or a rule.
+func meantArgument(cmd *cobra.Command, args []string) string {
+	switch {
+	case len(args) == 0:
+	case !cmd.HasParent():
+		return "to run it in a sandbox: aisb run [FLAGS] -- " + strings.Join(args, " ") + "\n"
+	case cmd.Name() == "gate":
+		return "a rule follows --allow, each one its own\n"
+	}
+	return ""
+}
+
 // didYouMean is the line of a hint that names what may have been meant, if
 // anything.
 func didYouMean(prefix string, names []string) string {

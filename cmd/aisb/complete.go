@@ -1,0 +1,92 @@
+package main
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/aisb-dev/aisb/image"
+	"github.com/aisb-dev/aisb/sandbox"
+)
+
+// completions tells shells what can follow: names that only aisb knows. Where
+// nothing is told they offer files.
+func completions(root *cobra.Command) {
+	values := map[string][]string{
+		"harness": image.HarnessNames(),
+		"net":     {"allow\tthrough the gate", "none\tno network", "full\tno fence"},
+	}
+	words := []string{"allow", "deny", "resolver", "home", "package", "command", "memory", "cpus", "pids-limit"}
+	eachCommand(root, func(cmd *cobra.Command) {
+		for name, list := range values {
+			if cmd.Flags().Lookup(name) != nil {
+				// An error means that it is told already, and it is not.
+				_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp))
+			}
+		}
+		for _, name := range words {
+			if cmd.Flags().Lookup(name) != nil {
+				_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
+			}
+		}
+		switch cmd.CommandPath() {
+		case "aisb gate logs", "aisb gate replay":
+			cmd.ValidArgsFunction = completeRun
+		case "aisb check":
+			cmd.ValidArgsFunction = cobra.NoFileCompletions
+		}
+	})
+}
+
+// completeRun offers the runs that have a log, the newest first, and files.
+func completeRun(_ *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	state, err := sandbox.StateDir(os.Getenv)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	logs, _ := filepath.Glob(filepath.Join(state, "runs", "*", "log.jsonl")) // the pattern is well formed
+	type run struct {
+		name string
+		when int64
+	}
+	var runs []run
+	for _, log := range logs {
+		name := filepath.Base(filepath.Dir(log))
+		if info, err := os.Stat(log); err == nil && strings.HasPrefix(name, prefix) {
+			runs = append(runs, run{name, info.ModTime().UnixNano()})
+		}
+	}
+	slices.SortFunc(runs, func(a, b run) int { return cmp.Compare(b.when, a.when) })
+	var names []string
+	for _, r := range runs {
+		names = append(names, r.name)
+	}
+	return names, cobra.ShellCompDirectiveKeepOrder
+}
+
+// unquoteUsages takes the marks of values (`FILE`) out of the flags' texts, which
+// cobra shows as they are beside a completion.
+func unquoteUsages(root *cobra.Command) {
+	eachCommand(root, func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			_, usage := pflag.UnquoteUsage(f)
+			f.Usage, _, _ = strings.Cut(usage, "\n")
+		})
+	})
+}
+
+// eachCommand calls do for a command and all below it.
+func eachCommand(cmd *cobra.Command, do func(*cobra.Command)) {
+	do(cmd)
+	for _, sub := range cmd.Commands() {
+		eachCommand(sub, do)
+	}
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// TestHelpFitsTheScreen: the help of every command is at most 80 columns wide and
+// two screens of 24 lines long.
+func TestHelpFitsTheScreen(t *testing.T) {
+	t.Setenv("AISB_BASE_IMAGE", "")
+	t.Setenv("AISB_BUILD_NETWORK", "")
+	seen := 0
+	eachCommand(newRootCmd(&ui{}), func(cmd *cobra.Command) {
+		seen++
+		var out bytes.Buffer
+		cmd.SetOut(&out)
+		if err := cmd.Help(); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+		if len(lines) > 48 {
+			t.Errorf("%s --help has %d lines, more than 48", cmd.CommandPath(), len(lines))
+		}
+		for _, line := range lines {
+			if len(line) > 80 {
+				t.Errorf("%s --help: %d columns: %s", cmd.CommandPath(), len(line), line)
+			}
+		}
+	})
+	if seen < 12 {
+		t.Fatalf("%d commands seen, expected them all", seen)
+	}
+}
