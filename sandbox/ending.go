@@ -55,7 +55,9 @@ func (s *Session) Wait(ctx context.Context) Result {
 	case <-s.podman.done:
 	case <-s.cut:
 	}
+	s.trace.part(PartCommand)
 	s.endContainer()
+	s.trace.part(PartCleanUp)
 	r := Result{Started: true, Proof: s.proof, Log: s.dirs.LogPath()}
 	r.Status, r.Err = s.verdict(s.podman.status())
 	if r.Err != nil {
@@ -64,6 +66,7 @@ func (s *Session) Wait(ctx context.Context) Result {
 	if s.net != nil {
 		r.Report, r.GateDied = s.net.stop(ctx)
 	}
+	s.trace.part(PartReport)
 	if err := s.dirs.Remove(); err != nil {
 		r.Err = errors.Join(r.Err, err)
 	}
@@ -138,13 +141,17 @@ func (p *podmanProcess) end() {
 	}
 	p.init.signal(unix.SIGKILL)
 	p.conmon.signal(unix.SIGCONT)
-	if within(p.done, endGrace) {
+	grace := endGrace
+	if p.init == noHandle {
+		grace = startGrace
+	}
+	if within(p.done, grace) {
 		return
 	}
 	p.conmon.signal(unix.SIGKILL)
 	p.cmd.Process.Kill()
 	<-p.done
-	ctx, cancel := context.WithTimeout(context.Background(), endGrace)
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	for range 2 { // without a conmon the first one fails, and notes that the container has ended
 		if p.podman.Command(ctx, "rm", "--force", "--time=0", "--ignore", p.name).Run() == nil {

@@ -20,6 +20,7 @@ import (
 const (
 	helloTimeout = 2 * time.Minute  // podman may copy an image's layers for keep-id first
 	endGrace     = 30 * time.Second // podman cleans up after its container, slowly on a busy machine
+	startGrace   = 10 * time.Second // a podman whose container hasn't come up may wait for a lock, and for ever
 	killGrace    = 2 * time.Second  // pid 1 ends when its lifeline does
 	wordsGrace   = time.Minute      // podman says why it failed when it has cleaned up, which a busy machine draws out
 )

@@ -14,16 +14,19 @@ type interrupted struct{ sig syscall.Signal }
 
 func (i interrupted) Error() string { return i.sig.String() }
 
-// untilSignal returns a context that SIGINT, SIGTERM and SIGHUP end, with the
-// signal as its cause: signal.NotifyContext tells it as text alone.
+// untilSignal returns a context that SIGINT, SIGTERM, SIGHUP and SIGQUIT end,
+// with the signal as its cause: signal.NotifyContext tells it as text alone. A
+// second signal ends aisb at once, so that nobody has to wait for a podman that
+// hangs: the lifelines clean up.
 func untilSignal(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	go func() {
 		select {
 		case sig := <-signals:
 			cancel(interrupted{sig.(syscall.Signal)})
+			signal.Stop(signals)
 		case <-ctx.Done():
 		}
 	}()

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -205,4 +206,39 @@ func TestHungPodman(t *testing.T) {
 			gone()
 		})
 	}
+}
+
+// TestPodmanHangsWhileStarting: one signal ends a run whose podman waits for
+// ever, another one at once.
+func TestPodmanHangsWhileStarting(t *testing.T) {
+	bin := project(t)
+	if err := os.Chmod(write(t, bin, "podman", "#!/bin/sh\ntrap '' TERM INT HUP\nexec sleep 1000 <&0\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	hung := func() *live {
+		l := call{dir: project(t), env: []string{"PATH=" + bin + ":/usr/bin:/bin"}}.start(t, allowed, "true")
+		waitUntil(t, runTimeout, "podman is there", func() bool {
+			return slices.ContainsFunc(processes(), func(p process) bool { return p.ppid == l.cmd.Process.Pid && p.comm == "sleep" })
+		})
+		return l
+	}
+	l := hung()
+	l.signal(syscall.SIGTERM)
+	o := l.wait(40 * time.Second)
+	o.wantStatus(t, 143)
+	wantIn(t, "error", o.stderr, "aisb: error: interrupted before the command ran")
+	t.Logf("one signal: %v", o.took)
+
+	l = hung()
+	podman := slices.IndexFunc(processes(), func(p process) bool { return p.ppid == l.cmd.Process.Pid && p.comm == "sleep" })
+	defer syscall.Kill(processes()[podman].pid, syscall.SIGKILL)
+	waitUntil(t, 5*time.Second, "an impatient ^C ends it", func() bool {
+		l.signal(syscall.SIGINT)
+		select {
+		case <-l.ended:
+			return true
+		case <-time.After(100 * time.Millisecond):
+			return false
+		}
+	})
 }
