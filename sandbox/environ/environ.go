@@ -113,11 +113,36 @@ func Merge(lists ...[]Var) (env [][]byte, names []string, err error) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
+	total := 0
 	for _, name := range names {
-		env = append(env, slices.Concat([]byte(name), []byte("="), values[name]))
+		kv := slices.Concat([]byte(name), []byte("="), values[name])
+		if total += len(kv) + 1; len(kv)+1 > maxVar {
+			return nil, nil, &Error{
+				Where:  "environment",
+				Reason: fmt.Sprintf("%s has %d bytes, with which Linux starts no program: %d are the most", show(name), len(kv), maxVar-1),
+				Hint:   bigHint,
+			}
+		}
+		env = append(env, kv)
+	}
+	if total > maxAll {
+		return nil, nil, &Error{
+			Where:  "environment",
+			Reason: fmt.Sprintf("all variables have %d bytes, with which Linux starts no program: %d are the most", total, maxAll),
+			Hint:   bigHint,
+		}
 	}
 	return env, names, nil
 }
+
+// What execve(2) takes: MAX_ARG_STRLEN for one string, with its zero byte, and
+// three quarters of _STK_LIM for all (fs/exec.c). Said here, it names the
+// variable.
+const (
+	maxVar  = 32 * 4096
+	maxAll  = 6 << 20
+	bigHint = "put it into a file, and the file where the command can read it: --mount HOST:CTR:ro"
+)
 
 // GitConfig makes git configuration of command scope out of key and value
 // pairs (git-config(1), GIT_CONFIG_COUNT). All pairs must come in one call: a

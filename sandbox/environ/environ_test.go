@@ -3,6 +3,7 @@ package environ
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -94,6 +95,27 @@ func TestMerge(t *testing.T) {
 		}
 	}
 }
+
+// What no program can be started with is told with the variable's name.
+func TestMergeBounds(t *testing.T) {
+	big := Var{"BIG", bytes.Repeat([]byte("x"), maxVar-len("BIG=")-1)}
+	if _, _, err := Merge([]Var{big}); err != nil {
+		t.Errorf("as much as fits: %v", err)
+	}
+	big.Value = append(big.Value, 'x')
+	if _, _, err := Merge([]Var{big}); err == nil || !strings.Contains(err.Error(), `"BIG"`) {
+		t.Errorf("a byte more: %v", err)
+	}
+	var many []Var
+	for i := range maxAll/100_000 + 1 {
+		many = append(many, Var{fmt.Sprintf("V%d", i), make100k()})
+	}
+	if _, _, err := Merge(many); err == nil {
+		t.Error("more than fits in all passes")
+	}
+}
+
+func make100k() []byte { return bytes.Repeat([]byte("x"), 100_000) }
 
 func TestProxy(t *testing.T) {
 	vars := Proxy(netip.MustParseAddrPort("169.254.7.1:3128"))
