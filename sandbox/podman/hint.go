@@ -9,6 +9,7 @@ var hints = []struct{ part, hint string }{
 	{"no subuid ranges found", "give yourself a range: sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER; podman system migrate"},
 	{"no subgid ranges found", "give yourself a range: sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER; podman system migrate"},
 	{"newuidmap", "install uidmap (shadow-utils), and give yourself a range in /etc/subuid and /etc/subgid"},
+	{"oo many open files", "your limit of open files is too low: see ulimit -n, 1024 is usual"},
 	{"could not find pasta", "install passt, which brings pasta(1)"},
 	{"could not find \"pasta\"", "install passt, which brings pasta(1)"},
 	{"pasta failed", "pasta(1) must be of 2024-10 or newer: install a newer passt"},

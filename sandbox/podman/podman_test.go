@@ -147,6 +147,7 @@ func TestHints(t *testing.T) {
 		"Error: OCI runtime error: crun: controller `cpu` is not available under /sys/fs/cgroup/x/cgroup.controllers":                         "without --cpus",
 		"Error: crun: opening file `memory.max` for writing: No such file or directory: OCI runtime attempted to invoke a command that was n": "without --memory",
 		"Error: could not find pasta, the network namespace can't be configured: exec: \"pasta\": executable file not found in $PATH":         "install passt",
+		"Error: pasta failed with exit code 1:\nFailed to open /dev/null: Too many open files":                                                "ulimit -n",
 		"Error: crun: setrlimit `RLIMIT_CORE`: Operation not permitted: OCI permission denied":                                                "ulimit",
 		`something new`: "",
 	} {
