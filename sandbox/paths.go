@@ -20,7 +20,7 @@ type Paths struct {
 }
 
 // ErrNoRuntimeDir reports that there is no private directory for run-time files.
-var ErrNoRuntimeDir = errors.New("XDG_RUNTIME_DIR is not set and /run/user/UID is not yours")
+var ErrNoRuntimeDir = errors.New("no private directory for run-time files")
 
 // FindPaths reads the XDG variables through getenv. It makes nothing.
 func FindPaths(getenv func(string) string, uid int) (Paths, error) {
@@ -28,13 +28,13 @@ func FindPaths(getenv func(string) string, uid int) (Paths, error) {
 	if !filepath.IsAbs(home) {
 		return Paths{}, fmt.Errorf("HOME is %q, not an absolute path", home)
 	}
-	runtime := getenv("XDG_RUNTIME_DIR")
+	runtime, which := getenv("XDG_RUNTIME_DIR"), "XDG_RUNTIME_DIR"
 	if runtime == "" {
 		// su and cron don't set it, yet the directory may be there.
-		runtime = fmt.Sprintf("/run/user/%d", uid)
+		runtime, which = fmt.Sprintf("/run/user/%d", uid), "XDG_RUNTIME_DIR is not set, and"
 	}
 	if err := ownPrivateDir(runtime, uid); err != nil {
-		return Paths{}, fmt.Errorf("%w (%v)", ErrNoRuntimeDir, err)
+		return Paths{}, fmt.Errorf("%w: %s %v", ErrNoRuntimeDir, which, err)
 	}
 	return Paths{
 		Runtime: filepath.Join(runtime, "aisb"),
@@ -63,6 +63,9 @@ func xdg(value, home, def string) string {
 
 // ownPrivateDir checks that nobody else can write to or swap dir.
 func ownPrivateDir(dir string, uid int) error {
+	if !filepath.IsAbs(dir) {
+		return fmt.Errorf("%q is not an absolute path", dir)
+	}
 	info, err := os.Lstat(dir)
 	if err != nil {
 		return err

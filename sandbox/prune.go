@@ -109,7 +109,7 @@ func removeUnused(path string) error {
 // hold locks a file or directory until the result is closed, or this process
 // ends. EWOULDBLOCK means that another holds it.
 func hold(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
