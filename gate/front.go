@@ -123,8 +123,8 @@ func (g *Gate) serveFirst(c stream, leave, stood func()) (kept bool) {
 	room := &place{places: g.large}
 	defer room.leave()
 	b, err := readHead(c, room)
-	if errors.Is(err, errNoRoom) {
-		g.answer(c, from, malformed(errCrowd))
+	if fault, ok := errors.AsType[*badRequest](err); ok {
+		g.answer(c, from, malformed(fault))
 		return false
 	}
 	if err != nil {
@@ -156,37 +156,6 @@ func (g *Gate) serveFirst(c stream, leave, stood func()) (kept bool) {
 	room.leave() // the tunnel may last for days
 	g.connect(x, &connectWriter{x: x})
 	return true
-}
-
-// firstRead is what a connection that has said nothing yet costs.
-const firstRead = 2 << 10
-
-// errNoRoom reports a head that is large when there are too many of them.
-var errNoRoom = errors.New(errCrowd.text)
-
-// readHead reads until a head is there, or more than a head may have.
-func readHead(c io.Reader, room *place) ([]byte, error) {
-	b := make([]byte, 0, firstRead)
-	for {
-		if len(b) == cap(b) {
-			if !room.take(2 * cap(b)) {
-				return b, errNoRoom
-			}
-			b = append(b, make([]byte, cap(b))...)[:len(b)]
-		}
-		seen := len(b)
-		n, err := c.Read(b[seen:cap(b)])
-		b = b[:seen+n]
-		if seen < 2 && len(b) > 1 && b[0] == '\r' && b[1] == '\n' {
-			seen = 2 // an empty line may precede the head
-		}
-		if headEnd(b, seen) > 0 || len(b) > maxHead {
-			return b, nil
-		}
-		if err != nil {
-			return b, err
-		}
-	}
 }
 
 func isConnect(b []byte) bool {

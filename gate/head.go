@@ -39,6 +39,9 @@ type badRequest struct {
 	text   string
 }
 
+// Error implements error.
+func (b *badRequest) Error() string { return b.text }
+
 func bad(text string) *badRequest { return &badRequest{http.StatusBadRequest, text} }
 
 // headEnd returns the length of the head at the beginning of b, with its final

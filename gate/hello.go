@@ -26,6 +26,9 @@ const (
 	maxRecords   = 64 // that a ClientHello may be spread over
 )
 
+// recordHandshake is the type of a session's first record.
+const recordHandshake = 22
+
 // parseHello reads a ClientHello at the beginning of b, in however many records
 // it came. Until all of it is there it returns errMoreHello, and in want how
 // long b must be before it is worth another try.
@@ -68,7 +71,7 @@ func parseHello(b []byte) (h hello, want int, err error) {
 // no as early as it can, since what speaks another protocol may wait for an
 // answer after a few bytes.
 func plausible(b []byte, first bool) bool {
-	return !(len(b) > 0 && b[0] != 22 || len(b) > 1 && b[1] != 3 || first && len(b) > 5 && b[5] != 1)
+	return !(len(b) > 0 && b[0] != recordHandshake || len(b) > 1 && b[1] != 3 || first && len(b) > 5 && b[5] != 1)
 }
 
 // reader takes length-prefixed parts off a message. Any shortage sets failed.

@@ -21,6 +21,7 @@ type service struct {
 	o       gateOptions
 	gate    *gate.Gate
 	log     *gate.Log
+	out     *logOutput
 	metrics *metrics.Metrics
 	notify  notifier
 	rules   *policy.Policy // in force
@@ -64,7 +65,8 @@ func runGate(ctx context.Context, u *ui, o gateOptions) error {
 	}
 	defer stopMetrics()
 	warnRules(u, p, warnings)
-	s := &service{u: u, o: o, log: gate.NewLog(u.Out, ""), metrics: m, notify: notify, rules: p}
+	out := newLogOutput(u.Out)
+	s := &service{u: u, o: o, log: gate.NewLog(out, ""), out: out, metrics: m, notify: notify, rules: p}
 	s.gate, err = gate.New(gate.Config{
 		Policy: p, Resolver: resolve.New(resolve.Config{Servers: servers}), Log: s.log,
 		Clients: clients, Tokens: tokens, Command: "aisb gate", Metrics: m, Upstream: upstream,
@@ -103,6 +105,8 @@ func (s *service) serve(ctx context.Context, list []*net.TCPListener) error {
 		select {
 		case err := <-served:
 			return err
+		case err := <-s.out.failed:
+			return noLog(err)
 		case sig := <-signals:
 			if sig == syscall.SIGHUP {
 				s.reload()

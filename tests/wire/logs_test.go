@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"io"
 	"os"
 	"os/exec"
@@ -93,5 +94,25 @@ func TestReplayOfRealLog(t *testing.T) {
 		if cmd.ProcessState.ExitCode() != status {
 			t.Errorf("by %s: status %d: %s", rules, cmd.ProcessState.ExitCode(), out)
 		}
+	}
+}
+
+// A gate whose log can't be written ends, and says why.
+func TestLogIsFull(t *testing.T) {
+	build(t)
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, *binary, "gate", "--listen", "127.0.0.1:0", "--allow", "allowed.test")
+	var errs strings.Builder
+	cmd.Stdout, cmd.Stderr = full, &errs
+	err = cmd.Run()
+	if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(errs.String(), "aisb: error: write the log: ") ||
+		strings.Count(errs.String(), "\n") != 2 {
+		t.Errorf("it ends with %v and says %q", err, errs.String())
 	}
 }
