@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,8 +36,8 @@ func newCheckCmd(u *ui) *cobra.Command {
 		Short: "say whether a host is allowed, by which rule, and why",
 		Long: `check judges a host as the gate would. On the host it takes the rules from its
 flags, resolves the name and judges its addresses; in a sandbox it asks the
-sandbox's own gate. The status is 0 for allowed and 1 for refused. 'aisb gate
---help' says what a rule may be.
+sandbox's own gate. The status is 0 for allowed, and 1 for refused or a name
+that leads nowhere. 'aisb gate --help' says what a rule may be.
 
 With -f it judges many hosts, by the rules alone: a line of FILE is
 "allow HOST[:PORT]" or "deny HOST[:PORT]", # begins a comment. The status is 1
@@ -206,7 +207,10 @@ func (c checked) print(u *ui, asJSON bool) error {
 
 func (c checked) printText(u *ui) {
 	verdict := "allowed"
-	if !c.Allow {
+	switch {
+	case slices.Contains(notReached, c.Reason):
+		verdict = "allowed, but can't be reached" // status 1 all the same: it would not pass
+	case !c.Allow:
 		verdict = "refused"
 	}
 	fmt.Fprintf(u.Out, "%s %s: %s\n", hostPort(c.Host, c.Port), verdict, c.Reason)

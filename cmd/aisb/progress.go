@@ -121,3 +121,17 @@ func (e *escaped) Write(p []byte) (int, error) {
 	_, err := fmt.Fprintln(e.w, printable(strings.TrimRight(string(p), "\r\n")))
 	return len(p), err
 }
+
+// slowStart is long for a start, which takes well under a second.
+const slowStart = 4 * time.Second
+
+// noteSlowStart says after a while why nothing happens, unless the function that
+// it returns is called before. podman copies an image that no run of this user
+// has used, as one of --image, to shift its owners; that takes a while for each
+// gigabyte.
+func noteSlowStart(u *ui) (quick func()) {
+	t := time.AfterFunc(slowStart, func() {
+		u.notef("still starting: podman prepares the container; an image that is new to it is copied first, once")
+	})
+	return func() { t.Stop() }
+}

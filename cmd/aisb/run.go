@@ -209,6 +209,7 @@ func hasSystemd() bool {
 // runSession starts the sandbox, relays until it ends and prints the receipt.
 func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec) error {
 	startCtx, stop := untilSignal(ctx)
+	quick := noteSlowStart(u)
 	session, err := sandbox.Start(startCtx, host, spec, sandbox.Events{
 		Stage: func(s handshake.Stage) {
 			if s.Warning != "" {
@@ -217,6 +218,7 @@ func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec
 		},
 		Part: tracing(u),
 	})
+	quick()
 	if err != nil {
 		interrupted := interruptedError(startCtx, "the command ran")
 		stop()

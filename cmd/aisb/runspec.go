@@ -91,6 +91,11 @@ func (o runOptions) network(p *prepared) error {
 	if err != nil {
 		return err
 	}
+	if o.resolver != "" {
+		if _, err := (&policyOptions{resolver: []string{o.resolver}}).servers(); err != nil {
+			return err
+		}
+	}
 	parsed, warnings, err := policy.Parse(allow, deny, policy.Options{AllowAllNames: o.allowAll})
 	if err != nil {
 		return gateRuleError(err)
@@ -176,7 +181,8 @@ func (o runOptions) command(p *prepared) error {
 func (o runOptions) directory(p *prepared) error {
 	dir, err := os.Getwd()
 	if err != nil {
-		return &exitError{code: exitUsage, err: fmt.Errorf("find the current directory: %w", err)}
+		return &exitError{code: exitUsage, err: fmt.Errorf("find the current directory: %w", err),
+			hint: "it was removed, it seems: change to one that is there"}
 	}
 	p.spec.Name = sandbox.RunName(dir)
 	scratch := ""
@@ -249,5 +255,22 @@ func (o runOptions) environment(p *prepared) error {
 	if _, p.envNames, err = environ.Merge(p.spec.Env); err != nil {
 		return fail(err)
 	}
+	if p.spec.Net == sandbox.NetAllow {
+		p.warnings = append(p.warnings, proxyWarnings(slices.Concat(files, flags))...)
+	}
 	return nil
+}
+
+// proxyWarnings are about variables of the user's that lead programs elsewhere
+// than to the gate, as the host's own in a company's network do. The fence
+// refuses what goes there, and no log tells of it.
+func proxyWarnings(vars []environ.Var) []string {
+	var list []string
+	for _, v := range vars {
+		switch strings.ToLower(v.Name) {
+		case "http_proxy", "https_proxy", "all_proxy", "no_proxy":
+			list = append(list, fmt.Sprintf("%s is given: what heeds it may pass the gate by, and is then refused by the fence; leave it out", v.Name))
+		}
+	}
+	return list
 }

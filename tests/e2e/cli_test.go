@@ -45,7 +45,7 @@ func TestPoint5Check(t *testing.T) {
 		{"evil.test", 1, []string{"evil.test:443 refused: not-listed", "--allow evil.test"}},
 		{"inside.test", 1, []string{"inside.test:443 refused: special-address"}},
 		{"own.test", 1, []string{"own.test:443 refused: own-address"}},
-		{"nobody.test", 1, []string{"nobody.test:443 refused: nxdomain"}},
+		{"nobody.test", 1, []string{"nobody.test:443 allowed, but can't be reached: nxdomain"}},
 	} {
 		t.Run("host "+tt.target, func(t *testing.T) {
 			args := append([]string{"check", "--allow", "allowed.test,inside.test,own.test,nobody.test"}, resolver...)
