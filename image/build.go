@@ -107,7 +107,8 @@ type Listed struct {
 }
 
 // ParseList reads the answer to ListArgs, an image once for each of its names
-// in aisb's repository. Layers without a name are left out.
+// in aisb's repository. Layers without a name are left out. podman 5.4 lists an
+// image once for each of its names, with all of them each time.
 func ParseList(out []byte) ([]Listed, error) {
 	var raw []struct {
 		ID      string            `json:"Id"`
@@ -122,7 +123,8 @@ func ParseList(out []byte) ([]Listed, error) {
 	list := []Listed{} // so that JSON has a list even when it is empty
 	for _, r := range raw {
 		for _, name := range r.Names {
-			if !strings.HasPrefix(name, Repository+":") {
+			known := slices.ContainsFunc(list, func(l Listed) bool { return l.Ref == name })
+			if known || !strings.HasPrefix(name, Repository+":") {
 				continue
 			}
 			list = append(list, Listed{Ref: name, ID: r.ID, Size: r.Size, Created: time.Unix(r.Created, 0).UTC(),

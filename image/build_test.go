@@ -62,6 +62,7 @@ STEP 9/9: RUN [9/9] STEP 9/9: no
 func TestParseList(t *testing.T) {
 	out := `[{"Id":"aa","Names":["localhost/aisb:0123","localhost/other:1","localhost/aisb:4567"],"Created":1700000000,"Size":12,
 	  "Labels":{"dev.aisb.harness":"pi","dev.aisb.base":"ubuntu:24.04"}},
+	  {"Id":"aa","Names":["localhost/aisb:0123","localhost/other:1","localhost/aisb:4567"],"Created":1700000000,"Size":12},
 	  {"Id":"bb","Names":null,"Labels":{"dev.aisb.format":"1"}}]`
 	list, err := ParseList([]byte(out))
 	if err != nil || len(list) != 2 || list[0].Ref != "localhost/aisb:0123" || list[1].Ref != "localhost/aisb:4567" || list[0].Harness != "pi" {
