@@ -21,7 +21,7 @@ type place struct {
 	inner  string  // with hard, the place of an engine that is the reason
 	real   string  // path without symbolic links, "" if there is nothing
 	id     inode   // of what lies there
-	chain  []inode // of it and of every directory above it
+	chain  []inode // of it, where it exists, and of every directory above it
 }
 
 // secrets lie in the home directory. They are refused with all below and all
@@ -146,6 +146,15 @@ func (p *place) find() {
 	p.path = filepath.Clean(p.path)
 	real, err := filepath.EvalSymlinks(p.path)
 	if err != nil {
+		// It may come to be, as aisb's own do in the first run.
+		dir := p.path
+		for err != nil && dir != "/" {
+			dir = filepath.Dir(dir)
+			real, err = filepath.EvalSymlinks(dir)
+		}
+		if err == nil {
+			p.chain = chain(real)
+		}
 		return
 	}
 	p.real = real
@@ -216,7 +225,7 @@ func (p *place) is(dir string, ids []inode) bool {
 func (p *place) covers(h Host, dir string, ids []inode) bool {
 	exists := p.real != ""
 	switch {
-	case p.above && (within(p.path, dir) || exists && ids[0].ino != 0 && slices.Contains(p.chain, ids[0])):
+	case p.above && (within(p.path, dir) || ids[0].ino != 0 && slices.Contains(p.chain, ids[0])):
 		return true
 	case !p.below || !within(dir, p.path) && !(exists && slices.Contains(ids, p.id)):
 		return false

@@ -116,6 +116,17 @@ func TestSecretBehindLink(t *testing.T) {
 	}
 }
 
+// aisb's own directories are made by the first run. A link on the way to them
+// must not let it make them where its own agent can write.
+func TestFutureStateBehindLink(t *testing.T) {
+	h := testHost(t)
+	mkdir(t, h.Home+"/data/cache", h.Home+"/data/project")
+	symlink(t, "data/cache", h.Home+"/.cache")
+	wantRefusal(t, h, Options{Dir: h.Home + "/data/cache"}, "aisb's own state", "")
+	wantRefusal(t, h, Options{Dir: h.Home + "/data"}, "aisb's own state", "")
+	plan(t, h, Options{Dir: h.Home + "/data/project"})
+}
+
 // Home directories may lie in directories of the system.
 func TestHomeInSystemDirectory(t *testing.T) {
 	places := Host{Home: "/"}.places()
