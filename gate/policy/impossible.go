@@ -29,6 +29,9 @@ func (r *Rule) impossible() (h hint, problem string) {
 		}
 		return hint{}, ""
 	}
+	if (r.Name == "host.docker.internal" || r.Name == "gateway.docker.internal") && !r.Private {
+		return r.meantService(), "is the host's name in another tool"
+	}
 	if isLocalName(r.Name, r.Wildcard) && !r.Private {
 		return hint{rules: []string{r.Text}, text: "if it is a name of your own network"}, "is a local name, which is looked up only with +private"
 	}

@@ -117,14 +117,25 @@ func (p *Policy) warnings() []Warning {
 			warn(r, "allows nothing: %s denies it (%s)", shadow.Text, shadow.Origin)
 			continue
 		}
-		if !r.Wildcard {
+		if !r.Wildcard || r.Private && isLocalName(r.Name, true) {
 			continue
 		}
 		if suffix, _ := publicsuffix.PublicSuffix(r.Name); suffix == r.Name {
 			warn(r, "covers everything below %s, under which anybody can register a name", r.Name)
-		} else if _, found := p.allowed.exact[r.Name]; !found {
-			warn(r, "does not allow %s itself; add %q if that is meant", r.Name, r.Name)
+		} else if p.apexMissing(r) {
+			warn(r, "does not allow %s itself; add %q if that is meant", r.Name, strings.TrimPrefix(r.Text, "*."))
 		}
 	}
 	return out
+}
+
+// apexMissing reports that no rule says anything of the name above a wildcard, at
+// a port of the wildcard's.
+func (p *Policy) apexMissing(r *Rule) bool {
+	port := r.Port
+	if port == 0 {
+		port = portHTTPS
+	}
+	d := p.Decide(Target{Host: r.Name, Port: port})
+	return !d.Allow && d.Reason != DeniedRule
 }

@@ -73,6 +73,9 @@ func ParseRule(l Line, deny bool) (*Rule, error) {
 		return nil, &RuleError{Rule: r.Text[:64], Origin: l.Origin, Problem: "is too long"}
 	}
 	if h, problem := r.parse(deny); problem != "" {
+		if h.rules == nil && h.text == "" {
+			h.rules = []string{tidy(r.Text)}
+		}
 		return nil, &RuleError{Rule: r.Text, Origin: l.Origin, Problem: problem, Suggestion: h.sentence(deny)}
 	}
 	return r, nil
@@ -160,9 +163,12 @@ func (r *Rule) parseMatch(text string) (h hint, problem string) {
 		r.Prefix = singlePrefix(addr)
 		return hint{}, ""
 	}
+	if addr, err := netip.ParseAddr(text); err == nil && addr.Zone() != "" {
+		return hint{}, "can match no name: " + errZone.Error()
+	}
 	host, port, hasPort, err := splitPort(text)
 	if err != nil {
-		return hint{}, err.Error()
+		return hint{}, "can match no name: " + err.Error()
 	}
 	if hasPort {
 		if h, problem := r.parseRulePort(host, port); problem != "" {
@@ -233,6 +239,9 @@ func (r *Rule) parseRange(text string) (h hint, problem string) {
 	cidr = strings.NewReplacer("[", "", "]", "").Replace(cidr)
 	prefix, err := netip.ParsePrefix(cidr)
 	if err != nil {
+		if _, err := netip.ParseAddr(strings.Trim(text[:slash], "[]")); err == nil {
+			return hint{text: "a range is such as 192.0.2.0/24:443"}, "is no range of addresses"
+		}
 		return hint{rules: []string{meantHost(text)}, text: "since a path can't be allowed alone"}, "is neither a host nor a range of addresses"
 	}
 	if prefix.Masked() != prefix {

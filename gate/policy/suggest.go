@@ -119,9 +119,14 @@ func misread(text string) (h hint, problem string) {
 		name := strings.TrimLeft(text, ".")
 		return hint{rules: []string{"*." + name, name}, text: "for the names below it, or the name itself"}, "begins with a dot"
 	case strings.ContainsAny(text, " \t"):
+		if fixed := tidy(text); isRule(fixed, false) {
+			return hint{rules: []string{fixed}}, "has a space in it"
+		}
 		return hint{text: "write one rule a line, and one after each --allow"}, "has a space in it"
 	case strings.Contains(text, "@"):
 		return hint{rules: []string{meantHost(text)}}, "has a user name in it"
+	case text[0] == '!' && isRule(text[1:], true):
+		return hint{text: fmt.Sprintf("to deny it: --deny '%s'", text[1:])}, `begins with "!"`
 	}
 	return hint{}, ""
 }
@@ -212,6 +217,9 @@ func meantWildcard(host string) hint {
 			}
 			break
 		}
+	}
+	if fixed := tidy(host); fixed != host && isRule(fixed, false) {
+		return hint{rules: []string{fixed}, text: "for the names below it"}
 	}
 	return hint{text: "write each name, or *.NAME for all names below one"}
 }
