@@ -41,7 +41,7 @@ func (g *Gate) CheckClient(conn net.Conn) (policy.Reason, error) {
 		return g.checkOwner(from, netip.AddrPortFrom(to.Addr().Unmap(), to.Port()))
 	}
 	for _, p := range g.clients.Allow {
-		if p.Contains(from.Addr()) {
+		if p.Contains(from.Addr().WithZone("")) { // a network has no interface
 			return "", nil
 		}
 	}

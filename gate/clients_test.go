@@ -39,8 +39,11 @@ func TestForeignClient(t *testing.T) {
 }
 
 func TestClientNetworks(t *testing.T) {
-	g := Gate{clients: Clients{Allow: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}}
-	for from, want := range map[string]policy.Reason{"192.0.2.9:1": "", "198.51.100.1:1": policy.ClientNotAllowed} {
+	g := Gate{clients: Clients{Allow: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("fe80::/10")}}}
+	for from, want := range map[string]policy.Reason{
+		"192.0.2.9:1": "", "198.51.100.1:1": policy.ClientNotAllowed, "[::ffff:192.0.2.9]:1": "",
+		"[fe80::1%eth0]:1": "", "[2001:db8::1]:1": policy.ClientNotAllowed,
+	} {
 		conn := fakeConn{local: "203.0.113.1:3128", remote: from}
 		if got, err := g.CheckClient(conn); got != want || err != nil {
 			t.Errorf("%s: %q, want %q", from, got, want)

@@ -26,6 +26,9 @@ func (o *gateOptions) clients(addrs []netip.AddrPort) (gate.Clients, error) {
 		if err != nil {
 			return c, usageError("aisb gate", fmt.Errorf("--allow-client %q is no network such as 10.88.0.0/16", text))
 		}
+		if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 { // clients are compared as IPv4
+			p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
+		}
 		c.Allow = append(c.Allow, p.Masked())
 	}
 	for _, text := range o.allowUsers {

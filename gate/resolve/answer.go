@@ -91,6 +91,16 @@ func readAnswer(m *dns.Msg, qtype uint16) answer {
 	return a
 }
 
+// isLocal reports names without a meaning in the public DNS: single labels,
+// .local (RFC 6762), .internal and .localhost (RFC 6761, section 6.3). No rule
+// names the target of an alias, so nothing asks for one of these because an
+// alias points there.
+func isLocal(name string) bool {
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	return last == name || last == "local" || last == "internal" || last == "localhost"
+}
+
 func (a *answer) lower(ttl uint32) { a.ttl = min(a.ttl, time.Duration(ttl)*time.Second) }
 
 // address returns the address in a record of the asked type.

@@ -207,7 +207,7 @@ func (r *Resolver) family(ctx context.Context, name string, qtype uint16) answer
 		if a.next == "" {
 			return a
 		}
-		if links += a.links; links > maxChain {
+		if links += a.links; links > maxChain || isLocal(a.next) {
 			return answer{}
 		}
 		name, ttl = a.next, a.ttl

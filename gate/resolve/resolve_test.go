@@ -90,6 +90,25 @@ func TestLookup(t *testing.T) {
 	}
 }
 
+// An alias makes nobody ask for a name that a client could not ask for itself.
+func TestAliasOfLocalName(t *testing.T) {
+	zone := fakes.Zone{}
+	for i, target := range []string{"localhost", "x.localhost", "db.corp.internal", "printer.local", "intranet", "A.LOCAL."} {
+		zone[fmt.Sprintf("a%d.test", i)] = fakes.Answer{CNAME: target}
+	}
+	d, r := startDNS(t, zone)
+	for name := range zone {
+		if got, err := r.Lookup(t.Context(), name); !errors.Is(err, ErrFailed) {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	for _, name := range d.Log.Names() {
+		if _, found := zone[name]; !found {
+			t.Errorf("a query for %q", name)
+		}
+	}
+}
+
 func TestCacheAndFlight(t *testing.T) {
 	d, r := startDNS(t, fakes.Hosts(map[string][]string{"a.test": {"192.0.2.1"}, "b.test": {"192.0.2.2"}}))
 	var all sync.WaitGroup
