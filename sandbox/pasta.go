@@ -34,6 +34,10 @@ func pastaOptions(loopback string) []string {
 	}
 }
 
+// PastaOptions are those of a run with a gate, for who asks whether the host's
+// pasta takes them.
+func PastaOptions() []string { return pastaOptions(HostLoopback.String()) }
+
 // mappedLoopback is the address that pasta maps to the host's loopback in a
 // mode. With an open network the host's loopback stays unmapped too.
 func mappedLoopback(mode NetMode) string {

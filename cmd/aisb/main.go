@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 
 	"github.com/aisb-dev/aisb/gate/proc"
+	"github.com/aisb-dev/aisb/sandbox/doctor"
 	"github.com/aisb-dev/aisb/sandbox/entry"
 )
 
@@ -25,6 +26,8 @@ func main() {
 		os.Exit(entry.Main(os.Args[1:]))
 	case proc.Name:
 		os.Exit(proc.Main())
+	case doctor.Name:
+		os.Exit(doctor.Main())
 	}
 	os.Exit(cli(os.Args[1:], &ui{Out: os.Stdout, Err: os.Stderr}))
 }

@@ -54,6 +54,7 @@ exploit. README.md lists what it does not stop.`,
 		newImageCmd(u),
 		newGateCmd(u),
 		newCheckCmd(u),
+		newDoctorCmd(u),
 		newRulesetCmd(u),
 		newVersionCmd(u),
 	)

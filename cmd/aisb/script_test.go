@@ -5,12 +5,15 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/aisb-dev/aisb/sandbox/doctor"
 )
 
 // TestMain lets the scripts call the real command line as aisb.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"aisb": func() { os.Exit(cli(os.Args[1:], &ui{Out: os.Stdout, Err: os.Stderr})) },
+		doctor.Name: func() { os.Exit(doctor.Main()) },
+		"aisb":      func() { os.Exit(cli(os.Args[1:], &ui{Out: os.Stdout, Err: os.Stderr})) },
 	})
 }
 
