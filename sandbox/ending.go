@@ -59,7 +59,12 @@ func (s *Session) Wait(ctx context.Context) Result {
 	s.endContainer()
 	s.trace.part(PartCleanUp)
 	r := Result{Started: true, Proof: s.proof, Log: s.dirs.LogPath()}
-	r.Status, r.Err = s.verdict(s.podman.status())
+	podmans := s.podman.status()
+	if status, ok := s.ending.handed(); ok && podmans != status {
+		// It has lost the container: conmon, which cleans up, may be gone.
+		s.podman.remove(endGrace)
+	}
+	r.Status, r.Err = s.verdict(podmans)
 	if r.Err != nil {
 		r.Hint = "something outside has killed it, such as podman kill or a limit of memory, or it crashed: please report that"
 	}
@@ -151,6 +156,11 @@ func (p *podmanProcess) end() {
 	p.conmon.signal(unix.SIGKILL)
 	p.cmd.Process.Kill()
 	<-p.done
+	p.remove(grace)
+}
+
+// remove removes the container, and its pasta, when nobody else does.
+func (p *podmanProcess) remove(grace time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	for range 2 { // without a conmon the first one fails, and notes that the container has ended

@@ -242,3 +242,19 @@ func TestPodmanHangsWhileStarting(t *testing.T) {
 		}
 	})
 }
+
+// TestConmonKilled: podman knows nothing of the end then, and conmon, which
+// would clean up, is gone.
+func TestConmonKilled(t *testing.T) {
+	gone := wantNothingLeft(t)
+	l := call{dir: project(t)}.start(t, allowed, sh("echo ready; read x; exit 5")...)
+	l.waitOut("ready\n")
+	if err := syscall.Kill(child(t, "conmon"), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	l.say("")
+	o := l.wait(runTimeout)
+	o.wantStatus(t, 5)
+	t.Logf("it took %v", o.took)
+	gone()
+}
