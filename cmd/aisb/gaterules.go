@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -25,6 +26,21 @@ func (o *policyOptions) policy() (*policy.Policy, []policy.Warning, error) {
 		return nil, nil, gateRuleError(err)
 	}
 	return p, warnings, nil
+}
+
+// reread reads the rules again. A file that is none any more is refused: a pipe
+// would be empty the second time, or be waited for while nobody hears a signal.
+func (o *policyOptions) reread() (*policy.Policy, []policy.Warning, error) {
+	for _, name := range slices.Concat(o.allowFile, o.denyFile) {
+		info, err := os.Stat(name)
+		if err == nil && !info.Mode().IsRegular() {
+			err = fmt.Errorf("%s: it is no plain file", name)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return o.policy()
 }
 
 // gateLines are the rules of a flag and of files, with where each came from.
@@ -53,9 +69,9 @@ func gateRuleError(err error) error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		all = joined.Unwrap()
 	}
-	code, texts, hints := exitConfig, []string(nil), []string(nil)
+	code, shown, hints := exitConfig, []error(nil), []string(nil)
 	for _, one := range all {
-		texts = append(texts, one.Error())
+		shown = append(shown, one)
 		var e *policy.RuleError
 		if !errors.As(one, &e) {
 			continue
@@ -67,14 +83,27 @@ func gateRuleError(err error) error {
 			hints = append(hints, e.Suggestion)
 		}
 	}
-	if len(texts) > maxRuleErrors {
-		texts = append(texts[:maxRuleErrors], fmt.Sprintf("and %d more", len(texts)-maxRuleErrors))
+	if len(shown) > maxRuleErrors {
+		shown = append(shown[:maxRuleErrors], fmt.Errorf("and %d more", len(shown)-maxRuleErrors))
 	}
 	if hints == nil {
 		hints = []string{"leave the rule out; 'aisb gate --help' says what a rule may be"}
 	}
-	return &exitError{code: code, err: errors.New(strings.Join(texts, "; ")), hint: strings.Join(hints, "\n")}
+	return &exitError{code: code, err: ruleErrors(shown), hint: strings.Join(hints, "\n")}
 }
+
+// ruleErrors are several: a text in one line, where they can't have one each.
+type ruleErrors []error
+
+func (e ruleErrors) Error() string {
+	var texts []string
+	for _, one := range e {
+		texts = append(texts, one.Error())
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (e ruleErrors) Unwrap() []error { return e }
 
 // servers are the name servers given.
 func (o *policyOptions) servers() ([]resolve.Server, error) {

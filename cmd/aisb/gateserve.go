@@ -90,9 +90,12 @@ func warnRules(u *ui, p *policy.Policy, warnings []policy.Warning) {
 
 // serve serves until a signal ends it.
 func (s *service) serve(ctx context.Context, list []*net.TCPListener) error {
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	defer signal.Stop(signals)
+	// Each has a channel: one full of reloads that wait would lose the end.
+	reloads, ends := make(chan os.Signal, 1), make(chan os.Signal, 2)
+	signal.Notify(reloads, syscall.SIGHUP)
+	signal.Notify(ends, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(reloads)
+	defer signal.Stop(ends)
 	served := make(chan error, len(list))
 	for _, ln := range list {
 		go func() { served <- s.gate.Serve(ln) }()
@@ -107,13 +110,11 @@ func (s *service) serve(ctx context.Context, list []*net.TCPListener) error {
 			return err
 		case err := <-s.out.failed:
 			return noLog(err)
-		case sig := <-signals:
-			if sig == syscall.SIGHUP {
-				s.reload()
-				continue
-			}
+		case <-reloads:
+			s.reload()
+		case <-ends:
 			s.tell(s.notify.stopping())
-			s.drain(ctx, signals)
+			s.drain(ctx, ends)
 			s.log.Write(gate.Record{Event: gate.EventExit, Reason: policy.Shutdown})
 			return nil
 		}
@@ -131,20 +132,15 @@ func (s *service) tell(err error) {
 func (s *service) status() string { return fmt.Sprintf("serving, %d allow rules", s.rules.Len()) }
 
 // drain lets tunnels end until the time is over or another signal to end comes.
-func (s *service) drain(ctx context.Context, signals <-chan os.Signal) {
+// SIGHUP is none: whoever rotates logs is in no hurry.
+func (s *service) drain(ctx context.Context, ends <-chan os.Signal) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.drain)
 	defer cancel()
 	go func() {
-		for {
-			select {
-			case sig := <-signals:
-				if sig != syscall.SIGHUP { // whoever rotates logs is in no hurry
-					cancel()
-					return
-				}
-			case <-ctx.Done():
-				return
-			}
+		select {
+		case <-ends:
+			cancel()
+		case <-ctx.Done():
 		}
 	}()
 	s.gate.Drain(ctx)
@@ -154,7 +150,7 @@ func (s *service) drain(ctx context.Context, signals <-chan os.Signal) {
 // has changed.
 func (s *service) reload() {
 	s.tell(s.notify.reloading())
-	p, warnings, err := s.o.policy()
+	p, warnings, err := s.o.reread()
 	var tokens *gate.Tokens
 	if err == nil {
 		tokens, err = s.o.tokens()

@@ -110,6 +110,47 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// A pipe in place of the rules is not waited for: the gate goes on, with what it
+// had, and still hears signals.
+func TestReloadOfPipe(t *testing.T) {
+	_, one := echo(t)
+	rules := filepath.Join(t.TempDir(), "rules.txt")
+	writeFile(t, rules, one+"+tcp\n", 0o600)
+	s := startStandalone(t, "--allow-file", rules)
+	if err := errors.Join(os.Remove(rules), syscall.Mkfifo(rules, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s.signal(syscall.SIGHUP)
+	s.wait("error", "bad-request")
+	s.waitErr("the old rules stay: " + regexp.QuoteMeta(rules) + ": it is no plain file")
+	if _, _, status := s.connect(one); !strings.Contains(status, "200") {
+		t.Error(status)
+	}
+	s.signal(syscall.SIGTERM)
+	if _, err := s.end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Reloads that wait don't keep the gate from hearing that it is to end.
+func TestTermAmongReloads(t *testing.T) {
+	rules := filepath.Join(t.TempDir(), "rules.txt")
+	var text strings.Builder
+	for i := range 50_000 { // a reload is to take a while
+		fmt.Fprintf(&text, "h%d.allowed.test\n", i)
+	}
+	writeFile(t, rules, text.String(), 0o600)
+	s := startStandalone(t, "--allow-file", rules)
+	for range 20 {
+		s.signal(syscall.SIGHUP)
+		time.Sleep(2 * time.Millisecond) // one that is pending already is not counted again
+	}
+	s.signal(syscall.SIGTERM)
+	if _, err := s.end(); err != nil {
+		t.Error(err)
+	}
+}
+
 // What a rule may not mean is a warning on stderr; without any rule the gate
 // starts and denies.
 func TestWarnings(t *testing.T) {
