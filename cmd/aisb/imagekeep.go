@@ -18,7 +18,8 @@ import (
 // when none is running. The lock ends with the process.
 func (b *builder) lock(ctx context.Context) (unlock func(), waited bool, err error) {
 	if err := os.MkdirAll(b.records.Dir, 0o700); err != nil {
-		return nil, false, err
+		return nil, false, &exitError{code: exitPodman, err: fmt.Errorf("make the directory for what aisb knows of its images: %w", err),
+			hint: "set XDG_STATE_HOME to a directory that you can write to; without it that is ~/.local/state"}
 	}
 	f, err := os.OpenFile(filepath.Join(b.records.Dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

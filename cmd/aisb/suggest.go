@@ -25,6 +25,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
 		e.hint = didYouMean("--", flagsLike(cmd, unknown.GetSpecifiedName())) + e.hint
 	}
+	if strings.Contains(err.Error(), ": time: ") {
+		e.hint = "a time is written as 30s, 15m or 720h\n" + e.hint
+	}
 	return e
 }
 

@@ -63,7 +63,13 @@ func (u *ui) fail(err error) int {
 		e = &exitError{code: 1, err: err}
 	}
 	if e.err != nil {
-		u.line("error: ", err.Error())
+		all := []error{e.err}
+		if joined, ok := e.err.(interface{ Unwrap() []error }); ok {
+			all = joined.Unwrap() // several wrong rules: a line for each
+		}
+		for _, one := range all {
+			u.line("error: ", one.Error())
+		}
 		for h := range strings.SplitSeq(e.hint, "\n") {
 			if h != "" {
 				u.line("hint: ", h)
