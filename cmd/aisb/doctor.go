@@ -22,7 +22,7 @@ func newDoctorCmd(u *ui) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "say whether a run would work on this machine, and what to do if not",
+		Short: "say whether a run would work here, and what to do if not",
 		Long: `doctor looks at this machine and at the current directory, and starts no
 sandbox. A line a check:
 
@@ -83,7 +83,8 @@ func doctorHost(u *ui, spec image.Spec) doctor.Host {
 	run := newRunCmd(u).Flags()
 	h.Upstream = run.Lookup("upstream-proxy") != nil
 	_, h.Limits = podman.Limits{Pids: run.Lookup("pids-limit").DefValue}.Enforceable(podman.Controllers("/", hasSystemd(), uid))
-	if _, err := coreLimit(); err != nil {
+	core, err := coreLimit()
+	if h.Core = core; err != nil {
 		h.CoreErr = err.Error()
 	}
 	doctorPodman(&h, uid)
@@ -120,7 +121,7 @@ func doctorPodman(h *doctor.Host, uid int) {
 			h.Cache = filepath.Join(dir, "aisb")
 		}
 	} else {
-		h.Cache = paths.Cache
+		h.Cache, h.RuntimeDir = paths.Cache, filepath.Dir(paths.Runtime)
 	}
 	if err = errors.Join(err, pathsErr); err == nil && uid != 0 {
 		var conf podman.Conf

@@ -28,7 +28,7 @@ const (
 func Collect(ctx context.Context, h Host) Facts {
 	f := Facts{
 		UID: h.UID, Env: map[string]string{}, Sysctl: map[string]string{},
-		RuntimeDirErr: h.RuntimeDirErr, CoreErr: h.CoreErr,
+		RuntimeDir: h.RuntimeDir, RuntimeDirErr: h.RuntimeDirErr, Core: h.Core, CoreErr: h.CoreErr,
 		PodmanPath: h.Podman.Path, PodmanHidden: h.Hidden, PodmanConfErr: h.ConfErr,
 		PastaOptions: h.PastaOptions, Limits: h.Limits, Image: h.Image, Cgo: h.Cgo, Upstream: h.Upstream,
 	}
@@ -154,7 +154,7 @@ func (f *Facts) files(ctx context.Context, h Host) {
 	if fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0); err != nil {
 		f.TunErr = fmt.Sprintf("open /dev/net/tun: %v", err)
 	} else {
-		unix.Close(fd)
+		f.Tun = unix.Close(fd) == nil
 	}
 	f.Home, f.State, f.Cache = place(h.Home), place(h.State), place(h.Cache)
 }

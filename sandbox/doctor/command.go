@@ -66,7 +66,7 @@ func run(ctx context.Context, limit time.Duration, c command) Output {
 		err = cmd.Wait()
 	}
 	screen()
-	o.Text, o.Errors = out.String(), errs.String()
+	o.Text, o.Errors = out.kept.String(), errs.kept.String()
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
@@ -80,11 +80,11 @@ func run(ctx context.Context, limit time.Duration, c command) Output {
 }
 
 // capped keeps the beginning of what is written to it.
-type capped struct{ bytes.Buffer }
+type capped struct{ kept bytes.Buffer }
 
 func (c *capped) Write(p []byte) (int, error) {
-	if room := mostOutput - c.Len(); room > 0 {
-		c.Buffer.Write(p[:min(len(p), room)])
+	if room := mostOutput - c.kept.Len(); room > 0 {
+		c.kept.Write(p[:min(len(p), room)])
 	}
 	return len(p), nil
 }

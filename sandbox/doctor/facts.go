@@ -16,7 +16,9 @@ type Facts struct {
 	SubUID, SubGID SubIDs
 	NewUIDMap      Program
 	NewGIDMap      Program
-	RuntimeDirErr  string // why there is no runtime directory for aisb
+	RuntimeDir     string
+	RuntimeDirErr  string // why there is none for aisb
+	Core           string // limit for core files, see podman.CoreLimit
 	CoreErr        string // why cores can't be kept from the host
 
 	PodmanPath    string
@@ -34,6 +36,7 @@ type Facts struct {
 	Cgroup      string // file system at /sys/fs/cgroup
 	CgroupMixed bool   // it also lies at /sys/fs/cgroup/unified
 	Limits      []string
+	Tun         bool // /dev/net/tun was opened
 	TunErr      string
 
 	Pasta        Output // pasta with aisb's options and --version
@@ -133,13 +136,13 @@ type Host struct {
 	Hidden  string
 	ConfErr string
 
-	RuntimeDirErr string
-	CoreErr       string
-	Home          string
-	State, Cache  string
-	Dir           string // the current directory, "" if there is none
-	PastaOptions  []string
-	Limits        []string // lines of podman.Limits.Enforceable
-	Image         Image
-	Cgo, Upstream bool
+	RuntimeDir, RuntimeDirErr string
+	Core, CoreErr             string
+	Home                      string
+	State, Cache              string
+	Dir                       string // the current directory, "" if there is none
+	PastaOptions              []string
+	Limits                    []string // lines of podman.Limits.Enforceable
+	Image                     Image
+	Cgo, Upstream             bool
 }

@@ -149,7 +149,7 @@ func headCommit(gitDir, common string) (string, error) {
 		return head, nil
 	}
 	if ref = filepath.Clean(ref); !strings.HasPrefix(ref, "refs/") || strings.HasSuffix(ref, "/.invalid") {
-		return "", fmt.Errorf("HEAD is %q: aisb can't read such references", head)
+		return "", errors.New("HEAD names a reference of a kind that aisb can't read")
 	}
 	for _, dir := range []string{gitDir, common} {
 		text, err := readSmall(filepath.Join(dir, ref))

@@ -36,7 +36,7 @@ func (f Facts) closedBy() (string, string) {
 func (f Facts) restricted() bool { return f.Sysctl[sysAppArmor] == "1" }
 
 func judgeUserNS(f Facts) result {
-	if f.Trial.StartErr == "" {
+	if f.Trial.Done || f.Trial.Step != "" {
 		return ok("made one, with a network of its own")
 	}
 	// podman info runs in podman's own user namespace.
@@ -68,7 +68,7 @@ func judgeNFTables(f Facts) result {
 	switch {
 	case t.Done:
 		return ok("nf_tables took a fence in a namespace of its own, and read back the same")
-	case t.StartErr != "":
+	case t.Step == "":
 		return unknown("", "not tried: %s", t.StartErr)
 	case t.Lacks:
 		return fail("sudo modprobe nf_tables; a kernel built without it (CONFIG_NF_TABLES, CONFIG_NF_TABLES_INET, NFT_CT, NFT_REJECT) can't fence a sandbox",

@@ -9,7 +9,7 @@ import (
 const hintPasta = "install passt of 2024-10 or newer: sudo apt install passt (Debian 13)"
 
 func judgeTun(f Facts) result {
-	if f.TunErr != "" {
+	if !f.Tun {
 		return fail("sudo modprobe tun; and see that you may open it: ls -l /dev/net/tun should show crw-rw-rw-", "%s", f.TunErr)
 	}
 	return ok("can be opened")

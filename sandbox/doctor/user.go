@@ -102,14 +102,14 @@ func judgeMapper(p Program, name string) result {
 }
 
 func judgeRuntimeDir(f Facts) result {
-	if f.RuntimeDirErr != "" {
+	if f.RuntimeDirErr != "" || f.RuntimeDir == "" {
 		return fail("log in as that user (ssh, a console, machinectl shell) rather than by su, or: loginctl enable-linger", "%s", f.RuntimeDirErr)
 	}
-	return ok("yours alone")
+	return ok("%s, yours alone", f.RuntimeDir)
 }
 
 func judgeCore(f Facts) result {
-	if f.CoreErr != "" {
+	if f.CoreErr != "" || f.Core == "" {
 		return fail("let the hard limit be 1 or more: see 'hard core' in limits.conf(5), or LimitCORE= of the service", "%s", f.CoreErr)
 	}
 	return ok("a sandbox leaves none on the host")
