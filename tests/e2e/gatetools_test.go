@@ -48,3 +48,16 @@ func TestLogsOfRun(t *testing.T) {
 	o.wantStatus(t, 1)
 	wantIn(t, "replay", o.stdout, "would be refused  allowed.test:80", "would be allowed  evil.test:80")
 }
+
+// README's way to a list of one's own: a run that may reach any public name, the
+// list of what it reached, and a run with that list alone.
+func TestLearnRules(t *testing.T) {
+	c := call{dir: project(t)}
+	fetch := sh(`curl -sS -o /dev/null http://allowed.test/ && echo reached`)
+	c.aisb(t, []string{"--resolver", routerAddr, "--allow", "*", "--allow-all-names"}, fetch...).wantStatus(t, 0)
+	o := c.do(t, "gate", "replay", "--suggest")
+	o.wantStatus(t, 0)
+	rules := write(t, c.dir, "rules.txt", o.stdout)
+	o = c.aisb(t, []string{"--resolver", routerAddr, "--allow-file", rules}, sh(`curl -sS http://allowed.test/ >/dev/null && echo reached; curl -s http://evil.test/ | head -1`)...)
+	wantIn(t, "output", o.stdout, "reached\n", "Blocked by aisb: not-listed")
+}
