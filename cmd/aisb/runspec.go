@@ -108,7 +108,7 @@ func (o runOptions) network(p *prepared) error {
 		return &exitError{
 			code: exitUsage,
 			err:  errors.New("the allowlist is empty: the sandbox could reach nothing"),
-			hint: misplaced + "allow what it needs: --allow HOST, or --allow-file FILE\n" +
+			hint: misplaced + o.keyHint(os.Getenv) + "allow what it needs: --allow HOST, or --allow-file FILE\n" +
 				"or run it without any network: --net none\n" +
 				"or without a fence, if you must: --net full",
 		}
