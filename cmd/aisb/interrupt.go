@@ -21,7 +21,7 @@ func (i interrupted) Error() string { return i.sig.String() }
 func untilSignal(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	go func() {
 		select {
 		case sig := <-signals:
@@ -33,6 +33,17 @@ func untilSignal(parent context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() {
 		signal.Stop(signals)
 		cancel(nil)
+	}
+}
+
+// notify is signal.Notify, but signals that aisb was started with ignored stay
+// so: SIGHUP by nohup(1), SIGINT in the background of a script (POSIX shell,
+// section 2.11). signal.Notify would undo that.
+func notify(c chan<- os.Signal, signals ...os.Signal) {
+	for _, sig := range signals {
+		if !signal.Ignored(sig) {
+			signal.Notify(c, sig)
+		}
 	}
 }
 

@@ -52,7 +52,7 @@ func startRelay(s *sandbox.Session, u *ui) (*relay, error) {
 	// Without this the runtime ends aisb at the first write to a stdout that
 	// nobody reads (os/signal, SIGPIPE), and the sandbox with it.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	signal.Notify(r.signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
+	notify(r.signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
 		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH)
 	if pty := s.Stdio().PTY; pty != nil {
 		state, err := term.MakeRaw(int(r.stdin.Fd()))

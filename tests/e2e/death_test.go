@@ -258,3 +258,19 @@ func TestConmonKilled(t *testing.T) {
 	t.Logf("it took %v", o.took)
 	gone()
 }
+
+// TestIgnoredSignals: who starts aisb by nohup means its end by SIGHUP not to
+// be one, neither before the command runs nor later.
+func TestIgnoredSignals(t *testing.T) {
+	dir := faultyProject(t, "before", "sleep 3")
+	args := append([]string{"-c", `trap '' HUP INT; exec "$0" "$@"`, faulty}, runArgs(allowed, sh("echo ready; read x; exit 5")...)...)
+	l := call{dir: dir, bin: "/bin/sh"}.startAny(t, args...)
+	waitUntil(t, runTimeout, "the entrypoint is there", func() bool { return len(find("aisb-entry")) > 0 })
+	l.signal(syscall.SIGHUP)
+	l.signal(syscall.SIGINT)
+	l.waitOut("ready\n")
+	l.signal(syscall.SIGHUP)
+	l.signal(syscall.SIGINT)
+	l.say("")
+	l.wait(runTimeout).wantStatus(t, 5)
+}
