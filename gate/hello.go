@@ -23,7 +23,7 @@ const (
 	recordHeader = 5
 	maxRecord    = 1<<14 + 256
 	maxHello     = 64 << 10
-	maxRecords   = 64 // that a ClientHello may be spread over
+	maxRecords   = 4096 // that a ClientHello may be spread over: some clients put a byte into each
 )
 
 // recordHandshake is the type of a session's first record.

@@ -30,6 +30,9 @@ type service struct {
 // runGate is the list of steps from flags to the end of the gate.
 func runGate(ctx context.Context, u *ui, o gateOptions) error {
 	notify := newNotifier()
+	if o.drain < 0 {
+		return usageError("aisb gate", fmt.Errorf("--drain %s is less than no time", o.drain))
+	}
 	servers, err := o.servers()
 	if err != nil {
 		return err
