@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/signal"
@@ -89,12 +88,12 @@ func (r *relay) tellGateDied() {
 func (r *relay) copyAll() {
 	io3 := r.session.Stdio()
 	if io3.PTY != nil {
-		go io.Copy(io3.PTY, r.stdin)
+		go relayCopy(io3.PTY, patient{r.stdin})
 		r.output.Go(func() { r.fromTerminal(io3.PTY) })
 		return
 	}
 	go func() {
-		_, _ = io.Copy(io3.Stdin, r.stdin)
+		_ = relayCopy(io3.Stdin, patient{r.stdin})
 		io3.Stdin.Close()
 	}()
 	r.output.Go(func() { r.fromPipe(r.stdout, io3.Stdout) })
@@ -105,7 +104,7 @@ func (r *relay) copyAll() {
 // reaches the user's terminal passes here: it is the place of a filter for
 // escape sequences that would act on the terminal or its clipboard.
 func (r *relay) fromTerminal(pty *os.File) {
-	_, err := io.Copy(r.stdout, pty) // ends with EIO when the last process has closed its side
+	err := relayCopy(patient{r.stdout}, pty) // ends with EIO when the last process has closed its side
 	var failed *fs.PathError
 	if errors.As(err, &failed) && failed.Op != "read" {
 		// The user's terminal is gone, even if no SIGHUP says so.
@@ -120,7 +119,7 @@ func (r *relay) fromTerminal(pty *os.File) {
 // fromPipe copies one stream. When the user's side is gone (EPIPE), the
 // command's side is closed, so that it gets its SIGPIPE as without aisb.
 func (r *relay) fromPipe(dst, src *os.File) {
-	_, _ = io.Copy(dst, src)
+	_ = relayCopy(patient{dst}, src)
 	src.Close()
 }
 
