@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/aisb-dev/aisb/gate"
 	"github.com/aisb-dev/aisb/gate/metrics"
@@ -24,7 +28,10 @@ type service struct {
 	out     *logOutput
 	metrics *metrics.Metrics
 	notify  notifier
-	rules   *policy.Policy // in force
+
+	turn   sync.Mutex     // of a reload, or of the end
+	rules  *policy.Policy // in force; changed in a turn
+	ending atomic.Bool
 }
 
 // runGate is the list of steps from flags to the end of the gate.
@@ -99,6 +106,13 @@ func (s *service) serve(ctx context.Context, list []*net.TCPListener) error {
 	signal.Notify(ends, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(reloads)
 	defer signal.Stop(ends)
+	// A reload waits for files and for who reads the log. The end waits for no
+	// reload.
+	go func() {
+		for range reloads {
+			s.reload()
+		}
+	}()
 	served := make(chan error, len(list))
 	for _, ln := range list {
 		go func() { served <- s.gate.Serve(ln) }()
@@ -107,20 +121,13 @@ func (s *service) serve(ctx context.Context, list []*net.TCPListener) error {
 		s.log.Listening(addr)
 	}
 	s.tell(s.notify.ready(s.status()))
-	for {
-		select {
-		case err := <-served:
-			return err
-		case err := <-s.out.failed:
-			return noLog(err)
-		case <-reloads:
-			s.reload()
-		case <-ends:
-			s.tell(s.notify.stopping())
-			s.drain(ctx, ends)
-			s.log.Write(gate.Record{Event: gate.EventExit, Reason: policy.Shutdown})
-			return nil
-		}
+	select {
+	case err := <-served:
+		return err
+	case err := <-s.out.failed:
+		return noLog(err)
+	case <-ends:
+		return s.stop(ctx, ends)
 	}
 }
 
@@ -134,24 +141,47 @@ func (s *service) tell(err error) {
 // status is a line for the service manager.
 func (s *service) status() string { return fmt.Sprintf("serving, %d allow rules", s.rules.Len()) }
 
-// drain lets tunnels end until the time is over or another signal to end comes.
+// lastWords is how long the end of the log may take after all else has ended.
+const lastWords = time.Second
+
+// stop lets tunnels end until the time is over or another signal to end comes.
 // SIGHUP is none: whoever rotates logs is in no hurry.
-func (s *service) drain(ctx context.Context, ends <-chan os.Signal) {
+func (s *service) stop(ctx context.Context, ends <-chan os.Signal) error {
+	s.ending.Store(true)
 	ctx, cancel := context.WithTimeout(ctx, s.o.drain)
 	defer cancel()
+	done := make(chan struct{})
 	go func() {
-		select {
-		case <-ends:
-			cancel()
-		case <-ctx.Done():
-		}
+		defer close(done)
+		s.turn.Lock()
+		defer s.turn.Unlock()
+		s.tell(s.notify.stopping())
+		s.gate.Drain(ctx)
+		s.log.Write(gate.Record{Event: gate.EventExit, Reason: policy.Shutdown})
 	}()
-	s.gate.Drain(ctx)
+	select {
+	case <-done:
+		return nil
+	case <-ends:
+		cancel()
+	case <-ctx.Done():
+	}
+	select {
+	case <-done:
+		return nil
+	case <-time.After(lastWords):
+		return noLog(errors.New("nobody reads it"))
+	}
 }
 
 // reload takes what is in the files now, if all of it is valid, and says what
 // has changed.
 func (s *service) reload() {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if s.ending.Load() {
+		return
+	}
 	s.tell(s.notify.reloading())
 	p, warnings, err := s.o.reread()
 	var tokens *gate.Tokens

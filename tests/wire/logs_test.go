@@ -1,14 +1,18 @@
 package wire
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/creack/pty"
 )
@@ -94,6 +98,51 @@ func TestReplayOfRealLog(t *testing.T) {
 		if cmd.ProcessState.ExitCode() != status {
 			t.Errorf("by %s: status %d: %s", rules, cmd.ProcessState.ExitCode(), out)
 		}
+	}
+}
+
+// A gate whose log nobody reads any more can still be told to end.
+func TestTermWhileLogIsStuck(t *testing.T) {
+	build(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd := exec.Command(*binary, "gate", "--listen", "127.0.0.1:0")
+	cmd.Stdout = w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	w.Close()
+	reader := bufio.NewReaderSize(r, 512) // that the ready line fits into
+	line, err := reader.ReadString('\n')
+	var ready struct{ Addr string }
+	if err != nil || json.Unmarshal([]byte(line), &ready) != nil {
+		t.Fatalf("%q, %v", line, err)
+	}
+	for { // until a refusal has to wait for room in the log
+		c, err := net.Dial("tcp", ready.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(c, "CONNECT "+strings.Repeat("a.", 100)+"test:443 HTTP/1.1\r\nHost: x\r\n\r\n")
+		c.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
+		_, err = c.Read(make([]byte, 1))
+		c.Close()
+		if err != nil {
+			break
+		}
+	}
+	cmd.Process.Signal(syscall.SIGHUP)
+	cmd.Process.Signal(syscall.SIGTERM)
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case <-ended:
+	case <-time.After(limit):
+		t.Error("the gate goes on")
 	}
 }
 
