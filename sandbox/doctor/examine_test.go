@@ -75,9 +75,10 @@ var wild = []struct {
 }{
 	{"root", func(f *Facts) { f.UID = 0 }, "user.ordinary", Fail, []string{"root", "make run"}},
 
-	{"no file", func(f *Facts) { f.SubUID = SubIDs{Err: "open /etc/subuid: no such file or directory"} }, "user.subuid", Fail, []string{"no such file", "usermod --add-subuids"}},
-	{"another's range", func(f *Facts) { f.SubUID.File = "alice:100000:65536\n" }, "user.subuid", Fail, []string{"no range for you"}},
-	{"too few", func(f *Facts) { f.SubGID.File = "dev:100000:1000\n" }, "user.subgid", Fail, []string{"1000", "65536"}},
+	{"no file", func(f *Facts) { f.anew(); f.SubUID = SubIDs{Err: "open /etc/subuid: no such file or directory"} }, "user.subuid", Fail, []string{"no such file", "usermod --add-subuids"}},
+	{"another's range", func(f *Facts) { f.anew(); f.SubUID.File = "alice:100000:65536\n" }, "user.subuid", Fail, []string{"no range for you"}},
+	{"too few", func(f *Facts) { f.anew(); f.SubGID.File = "dev:100000:1000\n" }, "user.subgid", Fail, []string{"1000", "65536"}},
+	{"no range any more", func(f *Facts) { f.SubUID.File = "" }, "user.subuid", Note, []string{"until you log out", "usermod"}},
 	{"two ranges", func(f *Facts) { f.SubUID.File = "dev:100000:65535\ndev:300000:1\n" }, "user.subuid", OK, nil},
 	{"by number", func(f *Facts) { f.SubUID.File = "1000:100000:65536\n" }, "user.subuid", OK, nil},
 	{"range added later", func(f *Facts) { replace(f, "65536", "10") }, "user.subuid", Fail, []string{"podman system migrate"}},
@@ -86,9 +87,10 @@ var wild = []struct {
 	{"sssd, nobody knows", func(f *Facts) { f.SubGID = SubIDs{Source: "sss"}; f.PodmanInfo = Output{} }, "user.subgid", Unknown, []string{"sss"}},
 	{"root's ids", func(f *Facts) { f.UID = 0 }, "user.subuid", Unknown, nil},
 
-	{"no newuidmap", func(f *Facts) { f.NewUIDMap = Program{} }, "user.newuidmap", Fail, []string{"uidmap"}},
-	{"no rights", func(f *Facts) { f.NewUIDMap = Program{Path: "/x/newuidmap"} }, "user.newuidmap", Fail, []string{"/x/newuidmap"}},
-	{"nosuid", func(f *Facts) { f.NewGIDMap.NoSuid = true }, "user.newgidmap", Fail, []string{"nosuid"}},
+	{"newuidmap gone", func(f *Facts) { f.NewUIDMap = Program{} }, "user.newuidmap", Note, []string{"until you log out"}},
+	{"no newuidmap", func(f *Facts) { f.anew(); f.NewUIDMap = Program{} }, "user.newuidmap", Fail, []string{"uidmap"}},
+	{"no rights", func(f *Facts) { f.anew(); f.NewUIDMap = Program{Path: "/x/newuidmap"} }, "user.newuidmap", Fail, []string{"/x/newuidmap"}},
+	{"nosuid", func(f *Facts) { f.anew(); f.NewGIDMap.NoSuid = true }, "user.newgidmap", Fail, []string{"nosuid"}},
 	{"su", func(f *Facts) { f.RuntimeDirErr = "XDG_RUNTIME_DIR is not set" }, "user.runtime-dir", Fail, []string{"XDG_RUNTIME_DIR", "linger"}},
 	{"core limit", func(f *Facts) { f.CoreErr = "cores go to a program" }, "user.core", Fail, []string{"limits.conf"}},
 
@@ -191,6 +193,9 @@ var wild = []struct {
 	{"git fails", func(f *Facts) { f.Git = Git{Root: "/p", Err: "git status: boom"} }, "run.git", Unknown, []string{"boom"}},
 	{"always", func(*Facts) {}, "run.closed", Note, []string{"Chromium", "bubblewrap", "podman", "--allow-userns"}},
 }
+
+// anew: podman has no user namespace from before.
+func (f *Facts) anew() { f.PodmanInfo = failed(125, noRange) }
 
 func (f *Facts) deny() {
 	f.Trial, f.PodmanInfo = Trial{StartErr: "can't make one: operation not permitted", Denied: true}, failed(125, "Error: x\n")

@@ -24,6 +24,17 @@ func judgeUser(f Facts) result {
 func judgeSubUID(f Facts) result { return judgeSubIDs(f, f.SubUID, "/etc/subuid", "uid") }
 func judgeSubGID(f Facts) result { return judgeSubIDs(f, f.SubGID, "/etc/subgid", "gid") }
 
+// later is for what would fail, had podman not made its user namespace before:
+// its pause process holds that until the user logs out or podman migrates.
+func (f Facts) later(r result) result {
+	if i := f.info(); r.state != Fail || min(i.mapped("uid"), i.mapped("gid")) < wantIDs {
+		return r
+	}
+	r.state = Note
+	r.detail += "; podman goes on with its older user namespace, until you log out"
+	return r
+}
+
 // judgeSubIDs believes podman, which has tried, before files.
 func judgeSubIDs(f Facts, ids SubIDs, file, what string) result {
 	if f.UID == 0 {
@@ -41,14 +52,14 @@ func judgeSubIDs(f Facts, ids SubIDs, file, what string) result {
 		// getsubids(1): "0: USER START COUNT" a line.
 		text, from = strings.ReplaceAll(afterColons(ids.Asked.Text), " ", ":"), ids.Source
 	} else if ids.Err != "" {
-		return fail(hintIDs, "%s", ids.Err)
+		return f.later(fail(hintIDs, "%s", ids.Err))
 	}
 	n := countIDs(text, f.Name, f.UID)
 	switch {
 	case n == 0:
-		return fail(hintIDs, "%s has no range for you", from)
+		return f.later(fail(hintIDs, "%s has no range for you", from))
 	case n < wantIDs:
-		return fail(hintIDs, "%s gives you %d, an image needs %d", from, n, wantIDs)
+		return f.later(fail(hintIDs, "%s gives you %d, an image needs %d", from, n, wantIDs))
 	case mapped > 0 && mapped < wantIDs:
 		return fail("podman system migrate", "%s gives you %d, podman still uses %d", from, n, mapped)
 	}
@@ -83,8 +94,8 @@ func countIDs(text, name string, uid int) int {
 	return sum
 }
 
-func judgeNewUIDMap(f Facts) result { return judgeMapper(f.NewUIDMap, "newuidmap") }
-func judgeNewGIDMap(f Facts) result { return judgeMapper(f.NewGIDMap, "newgidmap") }
+func judgeNewUIDMap(f Facts) result { return f.later(judgeMapper(f.NewUIDMap, "newuidmap")) }
+func judgeNewGIDMap(f Facts) result { return f.later(judgeMapper(f.NewGIDMap, "newgidmap")) }
 
 func judgeMapper(p Program, name string) result {
 	const install = "install it: sudo apt install uidmap (Debian, Ubuntu), shadow-utils elsewhere"
