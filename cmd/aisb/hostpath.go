@@ -17,11 +17,27 @@ func hostPath(path string, writable []mounts.Mount) string {
 		if err != nil || !filepath.IsAbs(dir) {
 			continue // nothing lies there, or it depends on the directory
 		}
-		if !inside(real, writable) && !inside(filepath.Clean(dir), writable) {
+		if !inside(real, writable) && !inside(filepath.Clean(dir), writable) && !leadsInside(real, writable) {
 			kept = append(kept, dir)
 		}
 	}
 	return strings.Join(kept, string(filepath.ListSeparator))
+}
+
+// podmans are podman and what it looks for in PATH.
+var podmans = []string{
+	"podman", "conmon", "crun", "runc", "pasta", "pasta.avx2", "newuidmap", "newgidmap", "netavark", "aardvark-dns", "fuse-overlayfs", "slirp4netns",
+}
+
+// leadsInside reports whether a program of podman's in dir is a link to one that
+// the sandbox can write to: ~/.local/bin may hold such links into a project.
+func leadsInside(dir string, writable []mounts.Mount) bool {
+	for _, name := range podmans {
+		if real, err := filepath.EvalSymlinks(filepath.Join(dir, name)); err == nil && inside(real, writable) {
+			return true
+		}
+	}
+	return false
 }
 
 func inside(dir string, writable []mounts.Mount) bool {

@@ -15,12 +15,18 @@ func TestHostPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := func(name string) string { return filepath.Join(root, name) }
-	for _, dir := range []string{"p/bin", "p-other/bin", "ro/bin", "usr/bin"} {
+	for _, dir := range []string{"p/bin", "p-other/bin", "ro/bin", "usr/bin", "links", "harmless"} {
 		if err := os.MkdirAll(at(dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for link, to := range map[string]string{"into": at("p/bin"), "p/out": at("usr/bin")} {
+	if err := os.WriteFile(at("p/bin/newuidmap"), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for link, to := range map[string]string{
+		"into": at("p/bin"), "p/out": at("usr/bin"),
+		"links/newuidmap": at("p/bin/newuidmap"), "harmless/mytool": at("p/bin/newuidmap"),
+	} {
 		if err := os.Symlink(to, at(link)); err != nil {
 			t.Fatal(err)
 		}
@@ -33,6 +39,7 @@ func TestHostPath(t *testing.T) {
 		"by a link to it":       {at("into"), ""},
 		"by a link in it":       {at("p/out"), ""},
 		"of a longer name":      {at("p-other/bin"), at("p-other/bin")},
+		"a program by a link":   {at("links") + ":" + at("harmless"), at("harmless")},
 		"read-only":             {at("ro/bin"), at("ro/bin")},
 		"relative, empty, none": {"bin::.:" + at("missing") + ":" + at("usr/bin"), at("usr/bin")},
 	} {
