@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -22,6 +23,34 @@ func hostPath(path string, writable []mounts.Mount) string {
 		}
 	}
 	return strings.Join(kept, string(filepath.ListSeparator))
+}
+
+// hostTemp is TMPDIR, or "" for the default: where the sandbox can write, it
+// could change what an image is just being built of.
+func hostTemp(dir string, writable []mounts.Mount) string {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil || !filepath.IsAbs(dir) || inside(real, writable) {
+		return ""
+	}
+	return dir
+}
+
+// checkStorageConf refuses a storage.conf (containers-storage.conf(5)) that the
+// sandbox can write to: it names programs that podman runs on the host.
+func checkStorageConf(name string, writable []mounts.Mount) error {
+	if name == "" {
+		return nil
+	}
+	path, err := filepath.Abs(name)
+	if err != nil {
+		return err
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err == nil && !inside(real, writable) || err != nil && !inside(path, writable) {
+		return nil
+	}
+	return &exitError{code: exitPodman, err: fmt.Errorf("CONTAINERS_STORAGE_CONF is %q, where the sandbox can write", name),
+		hint: "move the file out of the project: podman runs on the host what it names"}
 }
 
 // podmans are podman and what it looks for in PATH.

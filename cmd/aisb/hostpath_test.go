@@ -49,6 +49,55 @@ func TestHostPath(t *testing.T) {
 	}
 }
 
+func TestHostTemp(t *testing.T) {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(root, "p/tmp"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("p/tmp", filepath.Join(root, "link")); err != nil {
+		t.Fatal(err)
+	}
+	writable := []mounts.Mount{{Source: filepath.Join(root, "p")}}
+	for dir, want := range map[string]string{
+		root: root, root + "/p/tmp": "", root + "/link": "", root + "/missing": "", "": "", ".": "",
+	} {
+		if got := hostTemp(dir, writable); got != want {
+			t.Errorf("%q: %q, want %q", dir, got, want)
+		}
+	}
+}
+
+func TestStorageConfInTheProject(t *testing.T) {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(root, "p"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"p/storage.conf", "storage.conf"} {
+		if err := os.WriteFile(filepath.Join(root, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("p/storage.conf", filepath.Join(root, "link")); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(filepath.Join(root, "p"))
+	writable := []mounts.Mount{{Source: filepath.Join(root, "p")}}
+	for name, refused := range map[string]bool{
+		"": false, root + "/storage.conf": false, root + "/missing": false, "../storage.conf": false,
+		root + "/p/storage.conf": true, root + "/p/missing": true, root + "/link": true, "storage.conf": true,
+	} {
+		if err := checkStorageConf(name, writable); (err != nil) != refused {
+			t.Errorf("%q: %v, want refused %v", name, err, refused)
+		}
+	}
+}
+
 // The current directory counts as a project unless the home directory lies in
 // it.
 func TestMaybeProject(t *testing.T) {

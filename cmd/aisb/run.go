@@ -171,7 +171,10 @@ func checkUser(command string, uid int) error {
 // openHost finds podman and the directories. podman and its helpers are looked
 // for where no sandbox can write to: none of writable may hold them.
 func openHost(writable []mounts.Mount) (sandbox.Host, error) {
-	if err := os.Setenv("PATH", hostPath(os.Getenv("PATH"), writable)); err != nil {
+	err := errors.Join(os.Setenv("PATH", hostPath(os.Getenv("PATH"), writable)),
+		os.Setenv("TMPDIR", hostTemp(os.Getenv("TMPDIR"), writable)),
+		checkStorageConf(os.Getenv("CONTAINERS_STORAGE_CONF"), writable))
+	if err != nil {
 		return sandbox.Host{}, err
 	}
 	uid := os.Getuid()
