@@ -66,9 +66,7 @@ func (g *Gate) decide(ctx context.Context, method string, t policy.Target) (*dec
 	}
 	reason, private := g.judge(p, d, addrs, t.Port)
 	if reason == policy.Limit {
-		r := failure(method, t, d, reason, http.StatusServiceUnavailable)
-		r.why = "the gate is out of resources"
-		return nil, r
+		return nil, exhausted(method, t, d)
 	}
 	if reason != d.Reason {
 		return nil, refuseAddrs(method, t, d, reason, private)

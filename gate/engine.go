@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/elazarl/goproxy"
@@ -119,12 +120,24 @@ func (g *Gate) tunnel(req *http.Request, _ net.Conn, _ *goproxy.ProxyCtx) {
 	t.run()
 }
 
+// dialFailure is the answer where no connection was made. Want of descriptors is
+// the gate's own, and passes: the host is not to blame.
 func dialFailure(x *exchange, err error) *refusal {
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOBUFS) {
+		return exhausted(x.method, x.target, x.decision.Decision)
+	}
 	status := http.StatusBadGateway
 	if isTimeout(err) {
 		status = http.StatusGatewayTimeout
 	}
 	return failure(x.method, x.target, x.decision.Decision, policy.DialFailure, status)
+}
+
+// exhausted is the answer where the gate has not what it takes.
+func exhausted(method string, t policy.Target, d policy.Decision) *refusal {
+	r := failure(method, t, d, policy.Limit, http.StatusServiceUnavailable)
+	r.why = "the gate is out of resources"
+	return r
 }
 
 // connectWriter is the ResponseWriter of a CONNECT that net/http never saw.

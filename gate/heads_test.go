@@ -62,7 +62,7 @@ func TestLargeHeads(t *testing.T) {
 	l.waitLarge(1)
 	c.Close() // a client that goes gives its place back too
 	l.waitLarge(0)
-	l.waitLog(func(m map[string]any) bool { return m["event"] == "deny" && m["reason"] == "limit" })
+	l.waitLog(func(m map[string]any) bool { return m["event"] == "error" && m["reason"] == "limit" })
 }
 
 // waitLarge waits until so many large heads are counted.

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"net/http"
 	"net/netip"
 	"time"
 
@@ -47,6 +48,9 @@ func (g *Gate) logRefusal(x *exchange, r *refusal) {
 	case policy.ClientNotAllowed:
 		event = EventForeign
 		g.counts.foreign.Add(1)
+	}
+	if r.reason == policy.Limit && r.status == http.StatusServiceUnavailable {
+		event = EventError // no rule's doing
 	}
 	rec := x.record(event, r.reason)
 	rec.Rule = r.rule

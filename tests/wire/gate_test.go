@@ -227,7 +227,7 @@ func TestDescriptorsRunOut(t *testing.T) {
 		fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: x\r\n\r\n", target)
 		conns = append(conns, c)
 	}
-	s.wait("error", "dial-failure") // a client was accepted, its origin had no place
+	s.wait("error", "limit") // a client was accepted, its origin had no place
 	for _, c := range conns {
 		c.Close()
 	}
