@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // HostLoopback is the address in the container's namespace that pasta maps to
@@ -142,7 +144,7 @@ func FindPasta(proc string, pid, uid int, loopback string) (int, error) {
 		if i < 0 || i+1 >= len(args) {
 			continue
 		}
-		if ino, err := inode(filepath.Join(root, args[i+1])); err != nil || ino != netns {
+		if ino, err := namedInode(root, args[i+1]); err != nil || ino != netns {
 			continue
 		}
 		if err := checkPastaArgs(args, loopback); err != nil {
@@ -192,6 +194,30 @@ func parentOf(proc string, pid int) (int, error) {
 		}
 	}
 	return 0, fmt.Errorf("process %d has no parent", pid)
+}
+
+// namedInode is the inode of a path below root that holds no link: what podman
+// names is a file, but a process of another sandbox, which may call itself pasta
+// too, could name any namespace by /proc/PID/ns/net or a link to that.
+func namedInode(root, path string) (uint64, error) {
+	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(dir)
+	fd, err := unix.Openat2(dir, strings.TrimLeft(path, "/"), &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return 0, err
+	}
+	return st.Ino, nil
 }
 
 func inode(path string) (uint64, error) {
