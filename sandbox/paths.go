@@ -36,6 +36,12 @@ func FindPaths(getenv func(string) string, uid int) (Paths, error) {
 	if err := ownPrivateDir(runtime, uid); err != nil {
 		return Paths{}, fmt.Errorf("%w: %s %v", ErrNoRuntimeDir, which, err)
 	}
+	// One spelling of /run and /var/run: the path is part of podman's
+	// configuration, which is checked byte for byte.
+	runtime, err := filepath.EvalSymlinks(runtime)
+	if err != nil {
+		return Paths{}, fmt.Errorf("%w: %s %v", ErrNoRuntimeDir, which, err)
+	}
 	return Paths{
 		Runtime: filepath.Join(runtime, "aisb"),
 		State:   filepath.Join(xdg(getenv("XDG_STATE_HOME"), home, ".local/state"), "aisb"),

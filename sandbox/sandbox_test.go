@@ -65,8 +65,15 @@ func TestRunNames(t *testing.T) {
 }
 
 func TestPaths(t *testing.T) {
-	runtime := t.TempDir()
-	if err := os.Chmod(runtime, 0o700); err != nil {
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime := filepath.Join(top, "run", "u")
+	if err := os.MkdirAll(runtime, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("run", filepath.Join(top, "var-run")); err != nil {
 		t.Fatal(err)
 	}
 	env := func(kv map[string]string) func(string) string { return func(k string) string { return kv[k] } }
@@ -75,6 +82,10 @@ func TestPaths(t *testing.T) {
 	}), os.Getuid())
 	if err != nil || p.State != "/s/aisb" || p.Cache != "/home/u/.cache/aisb" || p.Runtime != runtime+"/aisb" {
 		t.Errorf("got %+v, %v", p, err)
+	}
+	// As /var/run/user/1000 in one login and /run/user/1000 in the next.
+	if same, err := FindPaths(env(map[string]string{"HOME": "/home/u", "XDG_RUNTIME_DIR": top + "/var-run/u/"}), os.Getuid()); err != nil || same.Runtime != p.Runtime {
+		t.Errorf("by a link: %+v, %v", same, err)
 	}
 	if err := os.Chmod(runtime, 0o755); err != nil {
 		t.Fatal(err)
