@@ -27,7 +27,7 @@ func main() {
 	case proc.Name:
 		os.Exit(proc.Main())
 	case doctor.Name:
-		os.Exit(doctor.Main())
+		os.Exit(doctor.Main(os.Args[1:]))
 	}
 	os.Exit(cli(os.Args[1:], &ui{Out: os.Stdout, Err: os.Stderr}))
 }

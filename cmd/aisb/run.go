@@ -189,7 +189,7 @@ func openHost(writable []mounts.Mount) (sandbox.Host, error) {
 	}
 	p, err := podman.Find(conf, os.Environ())
 	if err != nil {
-		return sandbox.Host{}, &exitError{code: exitPodman, err: err, hint: "install podman 5 or newer, and passt: sudo apt install podman passt uidmap"}
+		return sandbox.Host{}, &exitError{code: exitPodman, err: err, hint: "install podman 5.3 or newer, and passt: sudo apt install podman passt uidmap"}
 	}
 	self, err := os.Open("/proc/self/exe")
 	if err != nil {

@@ -47,7 +47,7 @@ func Collect(ctx context.Context, h Host) Facts {
 		func() { f.podman(ctx, h) },
 		func() { f.imageExists(ctx, h) },
 		func() { f.pasta(ctx) },
-		func() { f.Trial = try(ctx) },
+		func() { f.trial(ctx, h) },
 		func() { f.Git = gitState(ctx, h.Dir) },
 		func() { f.files(ctx, h) },
 	} {
@@ -93,6 +93,17 @@ func (f *Facts) podman(ctx context.Context, h Host) {
 	f.PodmanVersion.Text = "podman " + i.Version.Version
 	if i.Store.GraphRoot != "" {
 		f.Graph = place(i.Store.GraphRoot)
+	}
+}
+
+func (f *Facts) trial(ctx context.Context, h Host) {
+	f.Trial = try(ctx)
+	if f.Trial.Done || !f.Trial.Denied || h.UID == 0 || h.ConfErr != "" || h.Podman.Path == "" {
+		return
+	}
+	if t := tryInPodman(ctx, f.podmanCommand(h, "unshare")); t.Step != "" || t.Done {
+		t.InPodman = true
+		f.Trial = t
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == Name {
-		os.Exit(Main())
+		os.Exit(Main(os.Args[1:]))
 	}
 	os.Exit(m.Run())
 }

@@ -127,6 +127,7 @@ var wild = []struct {
 	{"fuse-overlayfs", func(f *Facts) { replace(f, `Diff": "true"`, `Diff": "false"`) }, "podman.storage", Note, []string{"fuse"}},
 
 	{"denied, podman works", func(f *Facts) { f.Trial = Trial{StartErr: "operation not permitted", Denied: true} }, "kernel.userns", OK, []string{"podman has one"}},
+	{"denied, not to podman", func(f *Facts) { f.Trial = Trial{Done: true, InPodman: true} }, "kernel.userns", OK, []string{"podman has one"}},
 	{"max 0", func(f *Facts) { f.deny(); f.Sysctl[sysMax] = "0" }, "kernel.userns", Fail, []string{"max_user_namespaces=0", "sudo sysctl"}},
 	{"no network namespaces", func(f *Facts) { f.deny(); f.Sysctl[sysMaxNet] = "0" }, "kernel.userns", Fail, []string{"max_net_namespaces=0"}},
 	{"Debian's sysctl", func(f *Facts) { f.deny(); f.Sysctl[sysClone] = "0" }, "kernel.userns", Fail, []string{"unprivileged_userns_clone=1"}},

@@ -99,6 +99,7 @@ type Trial struct {
 	Err      string
 	Lacks    bool // the kernel has no nf_tables, or not all of it
 	Done     bool // installed and read back
+	InPodman bool // in podman\'s user namespace: aisb may not make one itself
 }
 
 // Place is a directory, or the nearest one above that exists.

@@ -36,6 +36,9 @@ func (f Facts) closedBy() (string, string) {
 func (f Facts) restricted() bool { return f.Sysctl[sysAppArmor] == "1" }
 
 func judgeUserNS(f Facts) result {
+	if f.Trial.InPodman {
+		return ok("podman has one, and made a network in it")
+	}
 	if f.Trial.Done || f.Trial.Step != "" {
 		return ok("made one, with a network of its own")
 	}
@@ -74,7 +77,7 @@ func judgeNFTables(f Facts) result {
 		return fail("sudo modprobe nf_tables; a kernel built without it (CONFIG_NF_TABLES, CONFIG_NF_TABLES_INET, NFT_CT, NFT_REJECT) can't fence a sandbox",
 			"%s: %s", t.Step, t.Err)
 	case t.Denied && f.restricted():
-		return unknown("", "AppArmor lets aisb not try it outside of podman: %s", t.Err)
+		return unknown("", "AppArmor lets neither aisb nor podman's children try it: %s", t.Err)
 	}
 	return fail("", "%s: %s", t.Step, t.Err)
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // hintPasta: --map-host-loopback and --map-guest-addr came with passt 2024_08_14.
-const hintPasta = "install passt of 2024-10 or newer: sudo apt install passt (Debian 13)"
+const hintPasta = "install passt of 2024-10 or newer: sudo apt install passt (Debian 13); only --net none does without"
 
 func judgeTun(f Facts) result {
 	if !f.Tun {

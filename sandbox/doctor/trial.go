@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -42,10 +44,24 @@ func everyRule() netpolicy.Spec {
 	}
 }
 
+// inPodman is the argument that lets the child make the network namespace itself,
+// in the user namespace in which podman has started it.
+const inPodman = "in-podman"
+
 // Main is the child: it is root in a user and a network namespace of its own. It
 // touches the packet filter only there, and only if it is sure to be there.
-func Main() int {
+func Main(args []string) int {
 	said := heard{Step: stepDone}
+	if len(args) > 0 && args[0] == inPodman {
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Args, cmd.Env, cmd.Stdout, cmd.Stderr = []string{Name}, []string{}, os.Stdout, os.Stderr
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+		if err := cmd.Run(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
+	}
 	if step, err := inNamespaces(); err != nil {
 		said = heard{Step: step, Error: err.Error()}
 		var errno syscall.Errno
@@ -78,7 +94,8 @@ func inNamespaces() (string, error) {
 	if err != nil {
 		return where, err
 	}
-	if f := strings.Fields(string(uids)); len(f) != 3 || f[0] != "0" || f[2] != "1" {
+	// The first user namespace maps all there are (user_namespaces(7)).
+	if f := strings.Fields(string(uids)); len(f) < 3 || f[0] != "0" || f[2] == "4294967295" {
 		return where, errors.New("this is no user namespace of its own")
 	}
 	rs, err := netpolicy.Render(everyRule())
@@ -105,6 +122,27 @@ func try(ctx context.Context) Trial {
 		},
 	})
 	return judgeTrial(o)
+}
+
+// tryInPodman tries it where podman's containers are: AppArmor may leave
+// namespaces to programs with a profile, and podman's children have podman's.
+// The binary finds its role by its name, so it gets that by a link.
+func tryInPodman(ctx context.Context, unshare command) Trial {
+	dir, err := os.MkdirTemp("", "aisb-doctor-")
+	if err != nil {
+		return Trial{StartErr: err.Error()}
+	}
+	defer os.RemoveAll(dir)
+	self, err := os.Executable()
+	if err != nil {
+		return Trial{StartErr: err.Error()}
+	}
+	link := filepath.Join(dir, Name)
+	if err := os.Symlink(self, link); err != nil {
+		return Trial{StartErr: err.Error()}
+	}
+	unshare.args = append(unshare.args, link, inPodman)
+	return judgeTrial(run(ctx, slow, unshare))
 }
 
 // judgeTrial reads what became of the child.

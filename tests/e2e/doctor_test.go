@@ -219,6 +219,25 @@ func TestDoctorAsRoot(t *testing.T) {
 	}
 }
 
+// Where AppArmor leaves namespaces to podman, the packet filter is tried by a
+// child of podman's.
+func TestDoctorInPodman(t *testing.T) {
+	podman, err := exec.LookPath("podman")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := project(t)
+	link := filepath.Join(dir, "aisb-doctor")
+	if err := os.Symlink(binary, link); err != nil {
+		t.Fatal(err)
+	}
+	o := call{dir: dir, bin: podman}.do(t, "unshare", link, "in-podman")
+	o.wantStatus(t, 0)
+	if o.stdout != `{"step":"done"}`+"\n" {
+		t.Errorf("%q, %q", o.stdout, o.stderr)
+	}
+}
+
 // Doctor runs on the host, in a directory that an agent may have written in.
 func TestDoctorGit(t *testing.T) {
 	dir := project(t)
