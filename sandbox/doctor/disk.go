@@ -6,10 +6,12 @@ import (
 	"strings"
 )
 
-// What a disk should have free. A build of the default image takes about 1 GB
-// for the image and as much again while it runs (docs/images.md).
+// What a disk should have free. A start writes some hundred kB; a build of the
+// default image takes about 1 GB for the image and as much again while it runs
+// (docs/images.md).
 const (
-	leastFree = 64 << 20
+	leastFree = 1 << 20
+	fewFree   = 64 << 20
 	someFree  = 1 << 30
 	buildFree = 3 << 30
 )
@@ -28,7 +30,7 @@ func judgeHome(f Facts) result {
 	case p.network():
 		return unknown("work in a directory on a local disk if something is odd", "it is on %s, which aisb is not tested with", p.Type)
 	}
-	return p.room("free some disk space", leastFree, someFree)
+	return p.room("free some disk space", someFree)
 }
 
 func judgeStateDir(f Facts) result { return judgeOwn(f.State, "XDG_STATE_HOME", false) }
@@ -49,7 +51,7 @@ func judgeOwn(p Place, variable string, execute bool) result {
 	case p.network():
 		return unknown(move, "%s is on %s, which aisb is not tested with", p.Path, p.Type)
 	}
-	return p.room("free some disk space", leastFree, leastFree)
+	return p.room("free some disk space", fewFree)
 }
 
 func judgeGraphRoot(f Facts) result {
@@ -72,14 +74,14 @@ func judgeGraphRoot(f Facts) result {
 	if f.Image.Tag == "" {
 		need = buildFree
 	}
-	return p.room("podman system prune, aisb image prune", leastFree, need)
+	return p.room("podman system prune, aisb image prune", need)
 }
 
 // room judges what is free.
-func (p Place) room(free string, least, some uint64) result {
+func (p Place) room(free string, some uint64) result {
 	text := fmt.Sprintf("%s free on %s", size(p.Free), p.Type)
 	switch {
-	case p.Free < least:
+	case p.Free < leastFree:
 		return fail(free, "only %s", text)
 	case p.Free < some:
 		return note(free, "only %s", text)
