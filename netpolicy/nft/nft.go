@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/userdata"
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/aisb-dev/aisb/netpolicy"
 )
@@ -67,7 +69,16 @@ func Verify(rs netpolicy.Ruleset) error {
 // Counters returns the counters of rs by rule name. It verifies on the way: the
 // numbers of another ruleset would mean nothing.
 func Counters(rs netpolicy.Ruleset) (map[string]Count, error) {
-	got, err := read()
+	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
+	if err != nil {
+		return nil, fmt.Errorf("open netlink: %w", err)
+	}
+	defer conn.Close()
+	return counters(conn, rs)
+}
+
+func counters(conn *netlink.Conn, rs netpolicy.Ruleset) (map[string]Count, error) {
+	got, err := read(conn)
 	if err != nil {
 		return nil, fmt.Errorf("read packet filter: %w", err)
 	}

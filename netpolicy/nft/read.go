@@ -52,14 +52,9 @@ const nfgenHeader = 4
 // errChanging reports that someone else changed the rules while they were read.
 var errChanging = errors.New("packet filter changed while it was read")
 
-// read lists all of it on a connection of its own. The kernel's generation
-// number tells that it is one state, not parts of two.
-func read() (state, error) {
-	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
-	if err != nil {
-		return state{}, fmt.Errorf("open netlink: %w", err)
-	}
-	defer conn.Close()
+// read lists all of it. The kernel's generation number tells that it is one
+// state, not parts of two.
+func read(conn *netlink.Conn) (state, error) {
 	before, err := generation(conn)
 	if err != nil {
 		return state{}, err

@@ -1,0 +1,139 @@
+package nft
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"syscall"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/aisb-dev/aisb/netpolicy"
+)
+
+// Socket makes a netlink socket of this network namespace, for another process
+// to watch the namespace's packet filter with. The kernel asks both for the
+// rights of who made the socket and of who uses it (netlink_net_capable in
+// net/netlink/af_netlink.c): it is worth nothing to a process in a container that
+// has given its rights up, and to the user who owns the container's user namespace it
+// is as good as being inside.
+func Socket() (*os.File, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
+	if err == nil {
+		if err = unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+			unix.Close(fd)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open netlink: %w", err)
+	}
+	return os.NewFile(uintptr(fd), "netfilter"), nil
+}
+
+// Watcher reads the packet filter of the network namespace that its socket was
+// made in, also after the last process in there has ended.
+type Watcher struct{ conn *netlink.Conn }
+
+// Watch takes a socket of Socket over.
+func Watch(socket *os.File) (*Watcher, error) {
+	fd := int(socket.Fd()) // makes it blocking, with the time-out below
+	err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 5})
+	var addr unix.Sockaddr
+	if err == nil {
+		addr, err = unix.Getsockname(fd)
+	}
+	name, ok := addr.(*unix.SockaddrNetlink)
+	if err == nil && !ok {
+		err = errors.New("not a netlink socket")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("watch packet filter: %w", err)
+	}
+	return &Watcher{netlink.NewConn(&handed{socket}, name.Pid)}, nil
+}
+
+// Generation is the kernel's number of the state of the packet filter: another
+// one means that someone has changed it.
+func (w *Watcher) Generation() (uint32, error) { return generation(w.conn) }
+
+// Counters is Counters of the watched namespace: it verifies on the way.
+func (w *Watcher) Counters(rs netpolicy.Ruleset) (map[string]Count, error) {
+	return counters(w.conn, rs)
+}
+
+// Close closes the socket.
+func (w *Watcher) Close() error { return w.conn.Close() }
+
+// handed is a socket made elsewhere as the library wants it: it makes its own
+// otherwise, in its own network namespace.
+type handed struct{ file *os.File }
+
+// largest is more than the kernel puts into one datagram of a list
+// (NLMSG_GOODSIZE, or 32 KiB for readers with large buffers).
+const largest = 64 << 10
+
+func (h *handed) Close() error { return h.file.Close() }
+
+func (h *handed) Send(m netlink.Message) error {
+	b, err := m.MarshalBinary()
+	if err != nil {
+		return err
+	}
+	return unix.Sendto(int(h.file.Fd()), b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+}
+
+func (h *handed) SendMessages(ms []netlink.Message) error {
+	for _, m := range ms {
+		if err := h.Send(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *handed) Receive() ([]netlink.Message, error) {
+	var all []netlink.Message
+	for m, err := range h.ReceiveIter() {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// ReceiveIter reads one datagram. Only the kernel's count.
+func (h *handed) ReceiveIter() iter.Seq2[netlink.Message, error] {
+	return func(yield func(netlink.Message, error) bool) {
+		buf := make([]byte, largest)
+		n, _, flags, from, err := unix.Recvmsg(int(h.file.Fd()), buf, nil, 0)
+		sender, ok := from.(*unix.SockaddrNetlink)
+		switch {
+		case err != nil:
+		case flags&unix.MSG_TRUNC != 0:
+			err = errors.New("an answer of netlink is too long")
+		case !ok || sender.Pid != 0:
+			err = errors.New("an answer of netlink is not the kernel's")
+		}
+		if err != nil {
+			yield(netlink.Message{}, err)
+			return
+		}
+		parts, err := syscall.ParseNetlinkMessage(buf[:n])
+		if err != nil {
+			yield(netlink.Message{}, err)
+			return
+		}
+		for _, p := range parts {
+			h := netlink.Header{
+				Length: p.Header.Len, Type: netlink.HeaderType(p.Header.Type), Flags: netlink.HeaderFlags(p.Header.Flags),
+				Sequence: p.Header.Seq, PID: p.Header.Pid,
+			}
+			if !yield(netlink.Message{Header: h, Data: p.Data}, nil) {
+				return
+			}
+		}
+	}
+}
