@@ -28,13 +28,14 @@ const (
 
 // child is the gate's side.
 type child struct {
-	conn   *fdmsg.Conn
-	runDir string
-	gate   *gate.Gate
-	log    *gate.Log
-	pasta  atomic.Int64
-	canary atomic.Int64
-	served chan error
+	conn     *fdmsg.Conn
+	runDir   string
+	gate     *gate.Gate
+	log      *gate.Log
+	pasta    atomic.Int64
+	canary   atomic.Int64
+	enclosed bool // and serves nobody yet
+	served   chan error
 }
 
 // Main is the main function of a gate's process. It returns the exit status.
@@ -84,29 +85,79 @@ func (c *child) configure() error {
 	}
 	defer func() { received.Close() }()
 	c.conn.SetReadDeadline(time.Time{})
-	if m.Kind != kindConfig || m.Config == nil || len(received.Files) != 3 {
+	files := received.Files
+	want := 3
+	if m.Config != nil && m.Config.Enclosed {
+		want = 1
+	}
+	if m.Kind != kindConfig || m.Config == nil || len(files) != want {
 		return errors.New("receive configuration: it is not whole")
 	}
 	cfg := m.Config
-	c.runDir = cfg.RunDir
-	ln, err := net.FileListener(received.Files[0])
-	if err != nil {
-		return fmt.Errorf("use the listener: %w", err)
+	c.runDir, c.enclosed = cfg.RunDir, cfg.Enclosed
+	received.Files = files[1:] // the log stays open
+	c.log = gate.NewLog(files[0], cfg.Run)
+	if err := c.build(cfg); err != nil || cfg.Enclosed {
+		return err
 	}
-	canary, err := net.FileListener(received.Files[1])
+	canary, err := net.FileListener(files[2])
 	if err != nil {
 		return fmt.Errorf("use the canary listener: %w", err)
 	}
-	logFile := received.Files[2]
-	received.Files = received.Files[:2] // the log stays open
-	c.log = gate.NewLog(logFile, cfg.Run)
-	if err := c.build(cfg); err != nil {
-		return err
+	go c.watchCanary(canary)
+	return c.serve(files[1])
+}
+
+// serve begins to serve.
+func (c *child) serve(listener *os.File) error {
+	ln, err := net.FileListener(listener)
+	if err != nil {
+		return fmt.Errorf("use the listener: %w", err)
 	}
 	c.log.Listening(ln.Addr().(*net.TCPAddr).AddrPort())
-	go c.watchCanary(canary)
 	go func() { c.served <- c.gate.Serve(ln) }()
 	return nil
+}
+
+// serveEnclosed serves a listener of another network namespace. One of this
+// namespace would be open to all who share the machine.
+func (c *child) serveEnclosed(files []*os.File) error {
+	if !c.enclosed || len(files) != 1 {
+		return errors.New("a listener that was not to come")
+	}
+	own, err := ownNamespace(files[0])
+	if err != nil {
+		return err
+	}
+	if own {
+		return errors.New("the listener is not of a sandbox's network namespace")
+	}
+	c.enclosed = false
+	return c.serve(files[0])
+}
+
+// ownNamespace reports whether a socket is of this process's network namespace,
+// by the kernel's number for that (SO_NETNS_COOKIE, Linux 5.14).
+func ownNamespace(socket *os.File) (bool, error) {
+	here, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false, fmt.Errorf("make a socket: %w", err)
+	}
+	defer unix.Close(here)
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return false, err
+	}
+	ours, errOurs := unix.GetsockoptUint64(here, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+	var theirs uint64
+	var errTheirs error
+	err = raw.Control(func(fd uintptr) {
+		theirs, errTheirs = unix.GetsockoptUint64(int(fd), unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+	})
+	if err := errors.Join(err, errOurs, errTheirs); err != nil {
+		return false, fmt.Errorf("tell network namespaces apart (needs Linux 5.14): %w", err)
+	}
+	return ours == theirs, nil
 }
 
 func (c *child) build(cfg *Config) error {
@@ -128,7 +179,7 @@ func (c *child) build(cfg *Config) error {
 	}
 	c.gate, err = gate.New(gate.Config{
 		Policy: p, Resolver: resolve.New(resolve.Config{Servers: servers}), Log: c.log,
-		Clients: gate.Clients{UID: os.Getuid(), Pasta: &c.pasta}, Key: cfg.Key, Command: command,
+		Clients: gate.Clients{UID: os.Getuid(), Pasta: &c.pasta, Enclosed: cfg.Enclosed}, Key: cfg.Key, Command: command,
 	})
 	return err
 }
@@ -157,7 +208,7 @@ func local(conn net.Conn) netip.AddrPort {
 
 // obey serves the parent's requests until stop or the end of the lifeline.
 func (c *child) obey() int {
-	requests := make(chan message)
+	requests := make(chan request)
 	go c.receive(requests)
 	for {
 		select {
@@ -166,12 +217,13 @@ func (c *child) obey() int {
 			c.exit(policy.Limit)
 			fmt.Fprintf(os.Stderr, "aisb-gate: error: serve: %v\n", err)
 			return 1
-		case m, ok := <-requests:
+		case r, ok := <-requests:
 			if !ok {
 				c.lifeline()
 				return 0
 			}
-			reply, last := c.answer(m)
+			reply, last := c.answer(r)
+			r.files.Close()
 			if err := c.conn.Send(reply); err != nil {
 				c.lifeline()
 				return 1
@@ -183,23 +235,34 @@ func (c *child) obey() int {
 	}
 }
 
-// receive passes messages on. It closes the channel at the end of file.
-func (c *child) receive(requests chan<- message) {
+// request is a message of the parent with what came along.
+type request struct {
+	message
+	files fdmsg.Message
+}
+
+// receive passes requests on. It closes the channel at the end of file.
+func (c *child) receive(requests chan<- request) {
 	defer close(requests)
 	for {
-		var m message
-		received, err := c.conn.Recv(&m)
-		received.Close() // no request has descriptors yet
-		if err != nil {
+		var r request
+		var err error
+		if r.files, err = c.conn.Recv(&r.message); err != nil {
+			r.files.Close()
 			return
 		}
-		requests <- m
+		requests <- r
 	}
 }
 
 // answer does what a request asks for. last says that it was the last.
-func (c *child) answer(m message) (reply message, last bool) {
+func (c *child) answer(m request) (reply message, last bool) {
 	switch m.Kind {
+	case kindListener:
+		if err := c.serveEnclosed(m.files.Files); err != nil {
+			return message{Kind: kindFailed, Error: err.Error()}, false
+		}
+		return message{Kind: kindDone}, false
 	case kindPasta:
 		if m.PID <= 0 {
 			return message{Kind: kindFailed, Error: fmt.Sprintf("process id %d", m.PID)}, false

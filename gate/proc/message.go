@@ -8,6 +8,8 @@
 //	                  <--- ready ---      serves
 //	                  <--- failed ---     or can't, and ends
 //	--- pasta PID ---------------->       from now on only that process may connect
+//	                  <--- done ---       or, of an enclosed gate,
+//	--- listener ----------------->       serves whoever reaches it
 //	                  <--- done ---
 //	--- stop --------------------->       drains
 //	                  <--- report ---     and ends
@@ -43,6 +45,10 @@ type Config struct {
 
 	Key []byte `json:"key,omitempty"` // proves to the sandbox that it is its gate
 
+	// Enclosed gates get their listener later (Process.Serve), from the network
+	// namespace of a sandbox, and serve whoever reaches it.
+	Enclosed bool `json:"enclosed,omitempty"`
+
 	// RunDir is removed when the lifeline ends.
 	RunDir string `json:"run_dir,omitempty"`
 }
@@ -51,9 +57,10 @@ type Config struct {
 type kind string
 
 const (
-	kindConfig kind = "config" // files: listener, canary listener, log
-	kindPasta  kind = "pasta"
-	kindStop   kind = "stop"
+	kindConfig   kind = "config" // files: log, and unless enclosed listener and canary listener
+	kindPasta    kind = "pasta"
+	kindListener kind = "listener" // file: listener
+	kindStop     kind = "stop"
 
 	kindReady  kind = "ready"
 	kindDone   kind = "done"

@@ -21,7 +21,7 @@ import (
 
 // Listeners are what the gate gets of its parent, which keeps its own copies.
 type Listeners struct {
-	Gate   *net.TCPListener
+	Gate   *net.TCPListener // nil for an enclosed gate, like Canary
 	Canary *net.TCPListener // nobody may come; who does is counted
 	Log    *os.File
 }
@@ -82,6 +82,9 @@ func Start(ctx context.Context, exe string, cfg Config, files Listeners) (*Proce
 
 // configure sends what the gate is made of.
 func (p *Process) configure(cfg Config, files Listeners) (message, error) {
+	if cfg.Enclosed {
+		return p.ask(message{Kind: kindConfig, Config: &cfg}, files.Log)
+	}
 	listener, err := files.Gate.File()
 	if err != nil {
 		return message{}, err
@@ -92,7 +95,7 @@ func (p *Process) configure(cfg Config, files Listeners) (message, error) {
 		return message{}, err
 	}
 	defer canary.Close()
-	reply, err := p.ask(message{Kind: kindConfig, Config: &cfg}, listener, canary, files.Log)
+	reply, err := p.ask(message{Kind: kindConfig, Config: &cfg}, files.Log, listener, canary)
 	// File has made the sockets blocking, for this process and the gate alike.
 	// An Accept here could then not be interrupted.
 	return reply, errors.Join(err, nonblocking(files.Gate), nonblocking(files.Canary))
@@ -137,6 +140,12 @@ func (p *Process) ended(err error) error {
 // may.
 func (p *Process) Pasta(pid int) error {
 	_, err := p.ask(message{Kind: kindPasta, PID: pid})
+	return err
+}
+
+// Serve gives an enclosed gate its listener.
+func (p *Process) Serve(listener *os.File) error {
+	_, err := p.ask(message{Kind: kindListener}, listener)
 	return err
 }
 

@@ -1,0 +1,129 @@
+package proc
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/aisb-dev/aisb/tests/need"
+)
+
+// elsewhere runs body on a thread in a network namespace of its own.
+func elsewhere(t *testing.T, body func() error) {
+	t.Helper()
+	need.Root(t)
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with its namespace
+		err := unix.Unshare(unix.CLONE_NEWNET)
+		if err == nil {
+			err = loopbackUp()
+		}
+		if err == nil {
+			err = body()
+		}
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func loopbackUp() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	req, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	req.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, req)
+}
+
+// An enclosed gate serves the listener of a sandbox's namespace, once, and never
+// one of its own namespace, which others share.
+func TestEnclosed(t *testing.T) {
+	dir := t.TempDir()
+	files := listen(t, dir)
+	cfg := Config{Run: "run-1", Allow: lines("allowed.test"), Key: []byte("key"), RunDir: filepath.Join(dir, "run"), Enclosed: true}
+	p, err := Start(t.Context(), "/proc/self/exe", cfg, Listeners{Log: files.Log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := files.Gate.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	if err := p.Serve(own); err == nil || !strings.Contains(err.Error(), "not of a sandbox's") {
+		t.Errorf("a listener of the host: %v", err)
+	}
+	elsewhere(t, func() error {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		defer ln.Close()
+		file, err := ln.(*net.TCPListener).File()
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		if err := p.Serve(file); err != nil {
+			return err
+		}
+		if err := p.Serve(file); err == nil {
+			t.Error("a second listener is taken")
+		}
+		conn, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, "GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n"); err != nil {
+			return err
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if reason := resp.Header.Get("X-Aisb-Reason"); resp.StatusCode != http.StatusForbidden || reason != "not-listed" {
+			t.Errorf("%s, %q", resp.Status, reason)
+		}
+		return nil
+	})
+	report, err := p.Stop(t.Context())
+	if err != nil || len(report.Refusals) != 1 || report.Foreign != 0 {
+		t.Errorf("report %+v, %v", report, err)
+	}
+}
+
+// A gate that isn't enclosed takes no listener.
+func TestNotEnclosed(t *testing.T) {
+	dir := t.TempDir()
+	files := listen(t, dir)
+	p, err := Start(t.Context(), "/proc/self/exe", Config{RunDir: filepath.Join(dir, "run")}, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = p.Stop(t.Context()) }()
+	file, err := files.Canary.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := p.Serve(file); err == nil {
+		t.Error("a second listener is taken")
+	}
+}
