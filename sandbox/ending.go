@@ -68,6 +68,13 @@ func (s *Session) Wait(ctx context.Context) Result {
 	if r.Err != nil {
 		r.Hint = "something outside has killed it, such as podman kill or a limit of memory, or it crashed: please report that"
 	}
+	var counted error
+	r.Direct, counted = s.dog.direct()
+	s.dog.close()
+	if r.Stopped = s.dog.bitten(); r.Stopped != nil {
+		r.Status, r.Err, counted = r.Stopped.Status, nil, nil // it can't count what was changed
+	}
+	r.Err = errors.Join(r.Err, counted)
 	if s.net != nil {
 		r.Report, r.GateDied = s.net.stop(ctx)
 	}

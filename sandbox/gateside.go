@@ -12,17 +12,18 @@ import (
 	"time"
 
 	"github.com/aisb-dev/aisb/gate"
+	"github.com/aisb-dev/aisb/gate/fdmsg"
 	"github.com/aisb-dev/aisb/gate/proc"
 )
 
-// gateSide is the host's side of the network: two listeners that this process
-// keeps open for the whole run, and the gate's process.
+// gateSide is the host's side of the network: the gate's listener, which this
+// process keeps open for the whole run, and the gate's process.
 //
-// Keeping the listeners means that no other process can ever get the gate's
+// Keeping the listener means that no other process can ever get the gate's
 // port, and that clients of a dead gate fail at once instead of hanging.
 type gateSide struct {
-	listener *net.TCPListener
-	canary   *net.TCPListener // the gate watches it: nobody may come
+	listener atomic.Pointer[net.TCPListener] // with Inner nil until the entrypoint has made it
+	canary   *net.TCPListener                // nil with Inner; the gate watches it: nobody may come
 	log      *os.File
 	up       chan struct{} // closed when process or err is set; nil before startGate
 	process  *proc.Process
@@ -44,24 +45,48 @@ func (s *Session) openGate() (endpoints, error) {
 	}
 	side := &gateSide{watched: make(chan struct{}), died: make(chan struct{})}
 	s.net = side
-	loopback := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
 	var err error
-	if side.listener, err = net.ListenTCP("tcp4", loopback); err != nil {
-		return endpoints{}, fmt.Errorf("open the gate's listener: %w", err)
-	}
-	if side.canary, err = net.ListenTCP("tcp4", loopback); err != nil {
-		return endpoints{}, fmt.Errorf("open the canary's listener: %w", err)
-	}
 	side.log, err = os.OpenFile(s.dirs.LogPath(), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 	if err != nil {
 		return endpoints{}, fmt.Errorf("open the run's log: %w", err)
 	}
-	key := make([]byte, 32)
-	rand.Read(key) // never fails (crypto/rand)
+	at := endpoints{gate: innerGate, key: make([]byte, 32)}
+	rand.Read(at.key) // never fails (crypto/rand)
+	if s.spec.Backend == Inner {
+		return at, nil
+	}
+	loopback := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
+	listener, err := net.ListenTCP("tcp4", loopback)
+	if err != nil {
+		return endpoints{}, fmt.Errorf("open the gate's listener: %w", err)
+	}
+	side.listener.Store(listener)
+	if side.canary, err = net.ListenTCP("tcp4", loopback); err != nil {
+		return endpoints{}, fmt.Errorf("open the canary's listener: %w", err)
+	}
 	mapped := func(l *net.TCPListener) netip.AddrPort {
 		return netip.AddrPortFrom(HostLoopback, l.Addr().(*net.TCPAddr).AddrPort().Port())
 	}
-	return endpoints{gate: mapped(side.listener), canary: mapped(side.canary), key: key}, nil
+	at.gate, at.canary = mapped(listener), mapped(side.canary)
+	return at, nil
+}
+
+// serveInner gives the gate the listener that the entrypoint has made.
+func (s *Session) serveInner(m fdmsg.Message) error {
+	if s.net == nil || s.spec.Backend != Inner || s.net.listener.Load() != nil || len(m.Files) != 1 {
+		return errors.New("entrypoint sent a listener that nobody asked for")
+	}
+	ln, err := net.FileListener(m.Files[0])
+	if err != nil {
+		return fmt.Errorf("keep the gate's listener: %w", err)
+	}
+	listener, ok := ln.(*net.TCPListener)
+	if !ok {
+		ln.Close()
+		return errors.New("entrypoint sent a listener that is not TCP's")
+	}
+	s.net.listener.Store(listener)
+	return s.net.process.Serve(m.Files[0])
 }
 
 // startGate starts the gate beside podman; gateUp waits for it.
@@ -75,12 +100,13 @@ func (s *Session) startGate(ctx context.Context, key []byte) {
 	cfg.Command = "aisb run"
 	cfg.RunDir = s.dirs.Runtime
 	cfg.Key = key
+	cfg.Enclosed = s.spec.Backend == Inner
 	side.up = make(chan struct{})
 	begin := time.Now()
 	go func() {
 		defer close(side.up)
 		p, err := proc.Start(ctx, s.host.Exe, cfg, proc.Listeners{
-			Gate: side.listener, Canary: side.canary, Log: side.log,
+			Gate: side.listener.Load(), Canary: side.canary, Log: side.log,
 		})
 		if err != nil {
 			side.err = fmt.Errorf("start the gate: %w", err)
@@ -111,8 +137,12 @@ func (g *gateSide) watch() {
 		return
 	}
 	close(g.died)
+	listener := g.listener.Load()
+	if listener == nil {
+		return // nobody can have come yet, and the start is about to fail
+	}
 	for {
-		conn, err := g.listener.Accept()
+		conn, err := listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
@@ -157,8 +187,8 @@ func (g *gateSide) kill() {
 }
 
 func (g *gateSide) close() {
-	if g.listener != nil {
-		g.listener.Close()
+	if l := g.listener.Load(); l != nil {
+		l.Close()
 	}
 	if g.canary != nil {
 		g.canary.Close()
@@ -171,8 +201,8 @@ func (g *gateSide) close() {
 // namePasta finds the run's pasta, checks its arguments and tells the gate, so
 // that only this run's connections are served.
 func (s *Session) namePasta(pid int) error {
-	if s.spec.Net == NetNone {
-		return nil
+	if s.spec.Net == NetNone || s.spec.Net == NetAllow && s.spec.Backend == Inner {
+		return nil // no way out, so nobody to name
 	}
 	pasta, err := FindPasta("/proc", pid, s.host.UID, mappedLoopback(s.spec.Net))
 	if err != nil {

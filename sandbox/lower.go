@@ -42,10 +42,10 @@ func (s Spec) container(binary string, conf podman.Conf) podman.Container {
 			{Source: conf.Resolv(), Target: "/etc/resolv.conf", ReadOnly: true},
 		},
 	}
-	switch s.Net {
-	case NetNone:
+	switch {
+	case s.Net == NetNone, s.Net == NetAllow && s.Backend == Inner:
 		c.Network = "none"
-	case NetFull:
+	case s.Net == NetFull:
 		c.Network = pastaNetwork(mappedLoopback(s.Net))
 	default:
 		c.Network = pastaNetwork(mappedLoopback(s.Net))
@@ -97,9 +97,15 @@ func (s Spec) handshake(c podman.Container, at endpoints) (handshake.Config, err
 	switch s.Net {
 	case NetAllow:
 		proxy = environ.Proxy(at.gate)
-		cfg.Fence = &handshake.Fence{
-			Policy: fencePolicy(at.gate, at.canary),
-			Proof:  handshake.Proof{Gate: at.gate.String(), Key: at.key},
+		cfg.Fence = &handshake.Fence{Proof: handshake.Proof{Gate: at.gate.String(), Key: at.key}}
+		switch s.Backend {
+		case Pasta:
+			cfg.Fence.Policy = fencePolicy(at.gate, at.canary)
+		case Inner:
+			cfg.Fence.Policy = fencePolicy(netip.AddrPort{}, netip.AddrPort{})
+			cfg.Fence.Listen = at.gate.String()
+		default:
+			return handshake.Config{}, fmt.Errorf("unknown backend %q", s.Backend)
 		}
 	case NetNone:
 		cfg.Fence = &handshake.Fence{Policy: fencePolicy(netip.AddrPort{}, netip.AddrPort{})}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -39,6 +40,26 @@ func pastaOptions(loopback string) []string {
 // PastaOptions are those of a run with a gate, for who asks whether the host's
 // pasta takes them.
 func PastaOptions() []string { return pastaOptions(HostLoopback.String()) }
+
+// helperDirs is where podman looks for pasta beside PATH (containers.conf(5),
+// helper_binaries_dir).
+var helperDirs = []string{
+	"/usr/local/libexec/podman", "/usr/local/lib/podman", "/usr/libexec/podman", "/usr/lib/podman",
+}
+
+// AutoBackend is Pasta where podman would find one, and Inner, which needs none,
+// otherwise.
+func AutoBackend() Backend {
+	if _, err := exec.LookPath("pasta"); err == nil {
+		return Pasta
+	}
+	for _, dir := range helperDirs {
+		if _, err := exec.LookPath(filepath.Join(dir, "pasta")); err == nil {
+			return Pasta
+		}
+	}
+	return Inner
+}
 
 // mappedLoopback is the address that pasta maps to the host's loopback in a
 // mode. With an open network the host's loopback stays unmapped too.

@@ -182,7 +182,7 @@ func spec() Spec {
 		Name: "aisb-x-000000", Image: "i", Argv: []string{"true"}, Workdir: "/project", TmpfsSize: "1g",
 		Env:    []environ.Var{{Name: "KEY", Value: []byte("secret")}},
 		Mounts: []mounts.Mount{{Source: "/home/u/x", Target: "/project", Dev: 7, Ino: 42}},
-		Net:    NetAllow, HomeVolume: "aisb-home",
+		Net:    NetAllow, Backend: Pasta, HomeVolume: "aisb-home",
 	}
 }
 
@@ -253,6 +253,38 @@ func TestLoweringOfModes(t *testing.T) {
 				t.Errorf("mounts %+v", cfg.Mounts)
 			}
 		})
+	}
+}
+
+// With the inner backend there is no network and no open address: the gate's
+// listener is made inside.
+func TestLoweringOfInner(t *testing.T) {
+	conf, err := podman.EnsureConf(t.TempDir(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := spec()
+	s.Backend = Inner
+	ctr := s.container("/bin/entry", conf)
+	cfg, err := s.handshake(ctr, endpoints{gate: innerGate, key: make([]byte, 32)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ctr.Network != "none" {
+		t.Errorf("network %q", ctr.Network)
+	}
+	f := cfg.Fence
+	if f == nil || f.Listen != innerGate.String() || f.Proof.Gate != f.Listen || len(f.Policy.Gates) > 0 || len(f.Policy.Probes) == 0 {
+		t.Errorf("fence %+v", f)
+	}
+	if env := string(bytes.Join(cfg.Env, []byte("\n"))); !strings.Contains(env, "http_proxy=http://127.0.0.1:3128\n") {
+		t.Errorf("environment:\n%s", env)
+	}
+	for _, unknown := range []Backend{"", "slirp"} {
+		s.Backend = unknown
+		if _, err := s.handshake(ctr, endpoints{gate: innerGate}); err == nil {
+			t.Errorf("backend %q is taken", unknown)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/aisb-dev/aisb/gate"
 	"github.com/aisb-dev/aisb/gate/fdmsg"
+	"github.com/aisb-dev/aisb/netpolicy"
 	"github.com/aisb-dev/aisb/sandbox/handshake"
 	"github.com/aisb-dev/aisb/sandbox/podman"
 )
@@ -50,7 +51,9 @@ type Result struct {
 	Report   gate.Report // what the gate saw; zero without a gate
 	GateDied bool        // the gate ended before it was asked to
 	Proof    []handshake.ProbeResult
-	Log      string // the gate's log file
+	Log      string   // the gate's log file
+	Stopped  *Failure // why the watchdog ended it; nil if it didn't
+	Direct   uint64   // packets that tried to get past the gate, all refused
 }
 
 // Session is a run. Its methods are safe for concurrent use.
@@ -63,6 +66,7 @@ type Session struct {
 
 	binary string // that the container runs
 
+	dog     watchdog
 	net     *gateSide   // nil without a gate
 	entry   *fdmsg.Conn // lifeline of the container
 	podman  *podmanProcess
@@ -72,6 +76,7 @@ type Session struct {
 	stdio   Stdio
 	proof   []handshake.ProbeResult
 	started time.Time
+	policy  netpolicy.Spec // of the fence
 }
 
 // Failure is why a run did not start: the fence's, podman's or aisb's own.
@@ -118,6 +123,13 @@ func (s *Session) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if cfg.Fence != nil {
+		s.policy = cfg.Fence.Policy
+	}
+	s.dog.room, s.dog.min = s.keepRoom(), s.spec.MinFree
+	if f := s.dog.lookForRoom(); f != nil {
+		return f
+	}
 	s.trace.part(PartPrepare)
 	if err := s.startPodman(c); err != nil {
 		return err
@@ -137,7 +149,25 @@ func (s *Session) start(ctx context.Context) error {
 	if err := s.entry.Send(cfg); err != nil {
 		return s.podmanFailure(err)
 	}
-	return s.stages(ctx)
+	if err := s.stages(ctx); err != nil {
+		return err
+	}
+	if err := s.dog.arm(pid); err != nil {
+		return err
+	}
+	go s.watch()
+	return nil
+}
+
+// keepRoom are the directories that the sandbox or aisb writes to.
+func (s *Session) keepRoom() []string {
+	dirs := []string{s.host.Paths.State}
+	for _, m := range s.spec.Mounts {
+		if !m.ReadOnly {
+			dirs = append(dirs, m.Source)
+		}
+	}
+	return dirs
 }
 
 // Stdio are the command's descriptors; the caller closes them.
@@ -180,6 +210,7 @@ func (s *Session) abort() {
 		s.net.kill()
 	}
 	s.stdio.close()
+	s.dog.close()
 	s.dirs.Remove()
 }
 
@@ -213,6 +244,14 @@ func (s *Session) stages(ctx context.Context) error {
 		}
 		s.trace.inside(st)
 		switch st.Stage {
+		case handshake.Fenced:
+			if len(m.Files) == 1 {
+				if err := s.openWatchdog(m.Files[0], s.policy); err != nil {
+					m.Close()
+					return err
+				}
+				continue // the socket stays open
+			}
 		case handshake.Proved:
 			s.proof = st.Probes
 		case handshake.Stdio:
@@ -220,6 +259,10 @@ func (s *Session) stages(ctx context.Context) error {
 				return err
 			}
 			continue
+		case handshake.Listening:
+			if err := s.serveInner(m); err != nil {
+				return err
+			}
 		case handshake.Start:
 			s.started = time.Now()
 			s.trace.since = s.started

@@ -24,6 +24,22 @@ const (
 	NetFull  NetMode = "full"  // no fence, no gate; never the host's loopback
 )
 
+// Backend is how a fenced sandbox reaches its gate (--net-backend).
+type Backend string
+
+// The backends.
+const (
+	// Pasta maps one address of the container to the host's loopback, where the
+	// gate listens. The fence leaves that address alone open.
+	Pasta Backend = "pasta"
+	// Inner gives the container no network. The gate's listener is made inside
+	// and handed out: there is no way for a packet to anywhere.
+	Inner Backend = "inner"
+)
+
+// innerGate is where the gate listens inside with Inner.
+var innerGate = netip.MustParseAddrPort("127.0.0.1:3128")
+
 // Spec is a run as the user asked for it, checked and complete.
 type Spec struct {
 	Name  string // RUN: container, directories, log
@@ -37,11 +53,13 @@ type Spec struct {
 	Nested     []mounts.Mount // brought along by Mounts: expected, not asked for
 	HomeVolume string         // named volume at /home/agent; "" is a tmpfs
 
-	Net  NetMode
-	Gate proc.Config // rules and resolver; Start fills in the rest
+	Net     NetMode
+	Backend Backend     // with NetAllow
+	Gate    proc.Config // rules and resolver; Start fills in the rest
 
 	Limits    podman.Limits
 	TmpfsSize string
+	MinFree   uint64 // bytes that must stay free on the host's disks; 0 is no floor
 
 	TTY        bool
 	Rows, Cols uint16

@@ -24,6 +24,7 @@ func (o runOptions) limits() (podman.Limits, error) {
 		{"--memory", o.memory, isSize, "a size of at least 1m", "8g", true},
 		{"--cpus", o.cpus, isNumber, "a number of processors", "1.5", true},
 		{"--tmpfs-size", o.tmpfsSize, isSize, "a size of at least 1m", "2g", false},
+		{"--min-free", o.minFree, isSize, "a size of at least 1m", "1g", true},
 		{"--shm-size", o.shm, isSize, "a size of at least 1m", "512m", false},
 	} {
 		if f.ok(f.value) || f.optional && (f.value == "" || f.value == "0") {
@@ -38,17 +39,22 @@ func (o runOptions) limits() (podman.Limits, error) {
 	return podman.Limits{Pids: o.pids, Memory: o.memory, CPUs: o.cpus, Shm: o.shm}, nil
 }
 
-// isSize accepts what both podman's units and the kernel's memparse (tmpfs(5))
-// read alike: a whole number and a letter. Less than 1 MiB is a unit forgotten.
 func isSize(s string) bool {
-	unit := strings.IndexByte("kmgt", strings.ToLower("x" + s)[len(s)])
-	if unit < 0 {
-		n, err := strconv.ParseUint(s, 10, 50)
-		return err == nil && n >= 1<<20 && isDigits(s)
+	_, ok := parseSize(s)
+	return ok
+}
+
+// parseSize reads what both podman's units and the kernel's memparse (tmpfs(5))
+// read alike: a whole number and a letter, in bytes. Less than 1 MiB is a unit
+// forgotten.
+func parseSize(s string) (uint64, bool) {
+	unit := strings.IndexByte("kmgt", strings.ToLower("x" + s)[len(s)]) + 1 // 0 is bytes
+	if unit > 0 {
+		s = s[:len(s)-1]
 	}
-	s = s[:len(s)-1]
-	n, err := strconv.ParseUint(s, 10, 50-10*(unit+1)) // a pebibyte is plenty
-	return err == nil && n<<(10*(unit+1)) >= 1<<20 && isDigits(s)
+	n, err := strconv.ParseUint(s, 10, 50-10*unit) // a pebibyte is plenty
+	n <<= 10 * unit
+	return n, err == nil && n >= 1<<20 && isDigits(s)
 }
 
 // isCount accepts a positive number that a pid can have (pid_max in proc(5)).

@@ -46,12 +46,15 @@ func receipt(u *ui, spec sandbox.Spec, r sandbox.Result, ran time.Duration) {
 // receiptParts are the facts of the first line.
 func receiptParts(spec sandbox.Spec, r sandbox.Result, ran time.Duration) []string {
 	parts := []string{fmt.Sprintf("ended after %s with status %d", round(ran), r.Status)}
-	if r.Status == 77 || r.Status == 78 {
+	if r.Stopped == nil && (r.Status == 77 || r.Status == 78) {
 		parts[0] += " (the command's own, not the fence's)"
 	}
 	parts = append(parts, fenceText(spec, r))
 	if r.GateDied {
 		parts = append(parts, "the gate had ended before")
+	}
+	if r.Direct > 0 {
+		parts = append(parts, fmt.Sprintf("the fence refused %d packets that went past the gate", r.Direct))
 	}
 	if text := reachedText(r.Report); text != "" {
 		parts = append(parts, text)

@@ -21,7 +21,7 @@ import (
 type runOptions struct {
 	allow, allowFile, deny []string
 	allowAll               bool
-	resolver, net          string
+	resolver, net, backend string
 
 	env, envFile []string
 
@@ -33,6 +33,7 @@ type runOptions struct {
 	ephemeralHome           bool
 
 	tmpfsSize, shm     string
+	minFree            string
 	pids, memory, cpus string
 
 	image string // run this one and build nothing
@@ -56,8 +57,7 @@ your machine, host.containers.internal:PORT; 'aisb gate --help' has the rest.
 Flags after COMMAND belong to COMMAND, and the exit status is COMMAND's. aisb's
 own: 2 usage, 77 78 fence, 78 rule file, 125 podman, 126 127 COMMAND not run.`,
 		Example: `  aisb run --allow example.com -- curl https://example.com
-  aisb run --allow api.anthropic.com -e ANTHROPIC_API_KEY
-  aisb run --net none -- make test`,
+  aisb run --allow api.anthropic.com -e ANTHROPIC_API_KEY`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.argv = args
@@ -73,6 +73,8 @@ own: 2 usage, 77 78 fence, 78 rule file, 125 podman, 126 127 COMMAND not run.`,
 	f.BoolVar(&o.allowAll, "allow-all-names", false, "let the rule * allow any public name")
 	f.StringVar(&o.net, "net", "allow", "`MODE`: allow (the default), none, full (no fence)")
 	f.Lookup("net").DefValue = "" // said by the text
+	f.StringVar(&o.backend, "net-backend", "auto", "reach the gate by `B`: auto, pasta, inner")
+	f.Lookup("net-backend").DefValue = ""
 	f.StringVar(&o.resolver, "resolver", "", "ask name server `IP[:PORT]` instead of the host's")
 	f.StringArrayVarP(&o.env, "env", "e", nil, "pass `NAME` from the host, or NAME=VALUE")
 	f.StringArrayVar(&o.envFile, "env-file", nil, "pass the variables in `FILE`")
@@ -88,6 +90,7 @@ own: 2 usage, 77 78 fence, 78 rule file, 125 podman, 126 127 COMMAND not run.`,
 	f.StringVar(&o.memory, "memory", "", "at most `SIZE` of memory, like 8g")
 	f.StringVar(&o.cpus, "cpus", "", "at most `N` processors")
 	f.StringVar(&o.tmpfsSize, "tmpfs-size", "1g", "`SIZE` of /tmp")
+	f.StringVar(&o.minFree, "min-free", "256m", "stop below `SIZE` of free disk")
 	f.StringVar(&o.shm, "shm-size", "256m", "`SIZE` of /dev/shm")
 	f.BoolVar(&o.allowUserNS, "allow-userns", false, "leave user namespaces open, for sandboxes inside")
 	f.BoolVar(&o.unsafeDir, "allow-unsafe-dir", false, "run in a directory that is more than a project")
@@ -120,6 +123,9 @@ func run(ctx context.Context, u *ui, o runOptions) error {
 	host, err := openHost(p.plan.Mounts)
 	if err != nil {
 		return err
+	}
+	if p.spec.Backend == "" {
+		p.spec.Backend = sandbox.AutoBackend()
 	}
 	limits, missing := p.spec.Limits.Enforceable(podman.Controllers("/", hasSystemd(), host.UID))
 	p.spec.Limits = limits
@@ -253,6 +259,8 @@ func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec
 	switch {
 	case late != nil:
 		return late
+	case result.Stopped != nil:
+		return &exitError{code: result.Status, err: result.Stopped.Err, hint: result.Stopped.Hint}
 	case errors.Is(result.Err, sandbox.ErrNoStatus) && through:
 		return &exitError{code: result.Status, err: result.Err, hint: result.Hint}
 	case result.Status != 0:

@@ -48,6 +48,7 @@ func (o runOptions) prepare() (*prepared, error) {
 		TmpfsSize: o.tmpfsSize, AllowUserNS: o.allowUserNS,
 		AllowUnenforced: o.unenforced, KeepRoot: o.keepRoot,
 	}
+	p.spec.MinFree, _ = parseSize(o.minFree) // limits has read it; 0 is no floor
 	for _, step := range []func(*prepared) error{
 		o.network, o.hatches, o.command, o.directory, o.environment,
 	} {
@@ -70,6 +71,15 @@ func (p *prepared) close() error {
 // network reads the rules. An empty allowlist is an error: it is never
 // everything, and a sandbox that reaches nothing should be meant.
 func (o runOptions) network(p *prepared) error {
+	switch b := sandbox.Backend(o.backend); {
+	case b == "auto":
+	case b != sandbox.Pasta && b != sandbox.Inner:
+		return usageError("aisb run", fmt.Errorf("--net-backend %q is none of auto, pasta, inner", o.backend))
+	case p.spec.Net != sandbox.NetAllow:
+		return usageError("aisb run", fmt.Errorf("--net-backend %s needs --net allow: there is no gate with --net %s", b, o.net))
+	default:
+		p.spec.Backend = b
+	}
 	switch p.spec.Net {
 	case sandbox.NetAllow:
 	case sandbox.NetNone, sandbox.NetFull:

@@ -42,7 +42,7 @@ func Collect(ctx context.Context, h Host) Facts {
 	} else {
 		f.Name = h.Getenv("USER") // of a directory service, which a static binary can't ask
 	}
-	var wg sync.WaitGroup // each part has fields of its own
+	var wg sync.WaitGroup
 	for _, part := range []func(){
 		func() { f.podman(ctx, h) },
 		func() { f.imageExists(ctx, h) },
@@ -84,7 +84,7 @@ func (f *Facts) podman(ctx context.Context, h Host) {
 	if h.UID != 0 && h.ConfErr == "" && h.Podman.Path != "" {
 		f.PodmanInfo = run(ctx, slow, f.podmanCommand(h, "info", "--format", "json"))
 	}
-	i := readInfo(f.PodmanInfo)
+	i := f.info()
 	if i == nil {
 		f.PodmanVersion = run(ctx, quick, f.podmanCommand(h, "--version"))
 		return

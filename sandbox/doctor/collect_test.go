@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/aisb-dev/aisb/sandbox/podman"
 	"github.com/aisb-dev/aisb/tests/need"
 )
 
@@ -49,43 +48,6 @@ func TestTrialOutside(t *testing.T) {
 		if got := judgeTrial(o); got.Done || !strings.Contains(got.StartErr, "look where it is") {
 			t.Errorf("%s: %+v (%+v)", name, got, o)
 		}
-	}
-}
-
-// TestCollect: all parts at once, with a podman that is a script.
-func TestCollect(t *testing.T) {
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "podman"), "#!/bin/sh\necho \"podman version 5.4.2 $*\"\n")
-	write(t, filepath.Join(dir, "pasta"), "#!/bin/sh\necho \"pasta 2025_12_23.2ba9fd5\"\n")
-	for _, name := range []string{"podman", "pasta"} {
-		if err := os.Chmod(filepath.Join(dir, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	env := map[string]string{"https_proxy": "x", "SECRET": "hunter2", "PATH": os.Getenv("PATH")}
-	f := Collect(t.Context(), Host{
-		UID: os.Getuid(), Getenv: func(name string) string { return env[name] }, ConfErr: "none",
-		Podman: podman.Podman{Path: filepath.Join(dir, "podman")}, PastaOptions: []string{"-t", "none"},
-		Home: dir, State: filepath.Join(dir, "state"), Cache: "", Dir: dir,
-	})
-	if f.PodmanVersion.Text != "podman version 5.4.2 --version\n" || f.PodmanInfo.Ran || f.Image.Exists.Ran {
-		t.Errorf("podman: %+v, %+v, %+v", f.PodmanVersion, f.PodmanInfo, f.Image.Exists)
-	}
-	if !f.Pasta.fine() || pastaVersion(f.Pasta.Text) != "pasta 2025_12_23.2ba9fd5" || f.PastaHelp.Ran {
-		t.Errorf("pasta: %+v, %+v", f.Pasta, f.PastaHelp)
-	}
-	if len(f.Env) != 1 || f.Env["https_proxy"] != "x" {
-		t.Errorf("environment: %v", f.Env)
-	}
-	if f.Home.Type == "" || !f.State.Writable || f.Cache.Err == "" {
-		t.Errorf("places: %+v, %+v, %+v", f.Home, f.State, f.Cache)
-	}
-	if f.Sysctl[sysMax] == "" || !strings.Contains(f.Seccomp, "errno") || f.Cgroup == "" {
-		t.Errorf("kernel: %v, %q, %q", f.Sysctl, f.Seccomp, f.Cgroup)
-	}
-	if !f.Trial.Done && f.Trial.StartErr == "" && f.Trial.Err == "" {
-		t.Errorf("trial: %+v", f.Trial)
 	}
 }
 

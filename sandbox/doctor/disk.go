@@ -6,12 +6,10 @@ import (
 	"strings"
 )
 
-// What a disk should have free. A start writes some hundred kB; a build of the
-// default image takes about 1 GB for the image and as much again while it runs
-// (docs/images.md).
+// What a disk should have free. A build of the default image takes about 1 GB
+// for the image and as much again while it runs (docs/images.md).
 const (
-	leastFree = 1 << 20
-	fewFree   = 64 << 20
+	leastFree = 64 << 20
 	someFree  = 1 << 30
 	buildFree = 3 << 30
 )
@@ -30,7 +28,7 @@ func judgeHome(f Facts) result {
 	case p.network():
 		return unknown("work in a directory on a local disk if something is odd", "it is on %s, which aisb is not tested with", p.Type)
 	}
-	return p.room("free some disk space", someFree)
+	return p.room("free some disk space", leastFree, someFree)
 }
 
 func judgeStateDir(f Facts) result { return judgeOwn(f.State, "XDG_STATE_HOME", false) }
@@ -51,7 +49,7 @@ func judgeOwn(p Place, variable string, execute bool) result {
 	case p.network():
 		return unknown(move, "%s is on %s, which aisb is not tested with", p.Path, p.Type)
 	}
-	return p.room("free some disk space", fewFree)
+	return p.room("free some disk space", leastFree, leastFree)
 }
 
 func judgeGraphRoot(f Facts) result {
@@ -74,14 +72,14 @@ func judgeGraphRoot(f Facts) result {
 	if f.Image.Tag == "" {
 		need = buildFree
 	}
-	return p.room("podman system prune, aisb image prune", need)
+	return p.room("podman system prune, aisb image prune", leastFree, need)
 }
 
 // room judges what is free.
-func (p Place) room(free string, some uint64) result {
+func (p Place) room(free string, least, some uint64) result {
 	text := fmt.Sprintf("%s free on %s", size(p.Free), p.Type)
 	switch {
-	case p.Free < leastFree:
+	case p.Free < least:
 		return fail(free, "only %s", text)
 	case p.Free < some:
 		return note(free, "only %s", text)

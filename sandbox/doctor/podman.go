@@ -127,15 +127,13 @@ type info struct {
 	Version struct{ Version string }
 }
 
-func (f Facts) info() *info { return readInfo(f.PodmanInfo) }
-
-// readInfo returns nil when podman said nothing that can be read.
-func readInfo(o Output) *info {
-	if !o.fine() {
+// info is nil when podman said nothing that can be read.
+func (f Facts) info() *info {
+	if !f.PodmanInfo.fine() {
 		return nil
 	}
 	var i info
-	if json.Unmarshal([]byte(o.Text), &i) != nil || i.Host.OCIRuntime.Name == "" {
+	if json.Unmarshal([]byte(f.PodmanInfo.Text), &i) != nil || i.Host.OCIRuntime.Name == "" {
 		return nil
 	}
 	return &i

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -183,6 +184,14 @@ func (b *box) stages() outcome {
 			b.t.Fatalf("receive stage: %v\n%s", err, &b.stderr)
 		}
 		o.stages = append(o.stages, s)
+		if s.Stage == handshake.Listening && len(m.Files) == 1 {
+			ln, err := net.FileListener(m.Files[0])
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			b.t.Cleanup(func() { ln.Close() })
+			go b.outside.serve(ln)
+		}
 		if s.Stage == handshake.Stdio && len(m.Files) > 0 {
 			o.status = m.Files[0]
 			o.files = append(o.files, m.Files[1:]...)

@@ -51,14 +51,18 @@ func checkFence(f handshake.Fence) error {
 	if len(f.Policy.Probes) == 0 {
 		return errors.New("a fence without probes can't be proved")
 	}
-	if len(f.Policy.Gates) == 0 {
+	if len(f.Policy.Gates) == 0 && f.Listen == "" && f.Proof.Gate == "" {
 		return nil
 	}
 	gate, err := netip.ParseAddrPort(f.Proof.Gate)
 	switch {
 	case err != nil:
 		return fmt.Errorf("gate %q of the proof: %w", f.Proof.Gate, err)
-	case !slices.Contains(f.Policy.Gates, gate):
+	case f.Listen != "" && len(f.Policy.Gates) > 0:
+		return errors.New("a gate inside and one outside")
+	case f.Listen != "" && (f.Listen != f.Proof.Gate || !gate.Addr().IsLoopback()):
+		return fmt.Errorf("gate's listener at %q, not at the proof's %q on loopback", f.Listen, f.Proof.Gate)
+	case f.Listen == "" && !slices.Contains(f.Policy.Gates, gate):
 		return fmt.Errorf("gate %q of the proof is not open", f.Proof.Gate)
 	case len(f.Proof.Key) < minKey:
 		return fmt.Errorf("key of the proof has %d bytes, want %d", len(f.Proof.Key), minKey)

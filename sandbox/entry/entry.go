@@ -85,7 +85,7 @@ func (e *entry) run() int {
 	e.conn = conn
 	e.signals = catchSignals()
 	for _, step := range []func() *failure{
-		e.hello, e.receive, e.inspect, e.fence, e.prove, e.drop, e.stdio, e.find, e.start,
+		e.hello, e.receive, e.inspect, e.fence, e.listen, e.prove, e.drop, e.stdio, e.find, e.start,
 	} {
 		if f := step(); f != nil {
 			return e.giveUp(f)

@@ -191,7 +191,7 @@ func TestUnenforcedOnlyWhenAsked(t *testing.T) {
 func TestWithoutAnyRoute(t *testing.T) {
 	none := func(b *box, argv ...string) handshake.Config { // as with --net none
 		cfg := b.config(argv...)
-		cfg.Fence.Policy.Gates = nil
+		cfg.Fence.Policy.Gates, cfg.Fence.Proof = nil, handshake.Proof{}
 		cfg.Fence.Policy.Probes = slices.DeleteFunc(cfg.Fence.Policy.Probes, func(p netpolicy.Probe) bool { return p.Name == "canary" })
 		return cfg
 	}

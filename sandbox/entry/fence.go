@@ -2,6 +2,7 @@ package entry
 
 import (
 	"fmt"
+	"net"
 
 	"golang.org/x/sys/unix"
 
@@ -37,7 +38,33 @@ func (e *entry) fence() *failure {
 			"something beside aisb writes packet filter rules into new network namespaces: look for hooks of the container runtime"})
 	}
 	e.spoil("verified")
-	return e.tell(handshake.Stage{Stage: handshake.Fenced})
+	watch, err := nft.Socket()
+	if err != nil {
+		return e.unfenced(&failure{handshake.Fenced, handshake.ExitFence, err, ""})
+	}
+	defer watch.Close() // in here nobody has any use for it
+	return e.tell(handshake.Stage{Stage: handshake.Fenced}, watch)
+}
+
+// listen makes the gate's listener in here and hands it to aisb, which gives it
+// to the gate: the only way out is a socket that the gate holds the other side
+// of, and no packet leaves this namespace.
+func (e *entry) listen() *failure {
+	if e.cfg.Fence == nil || e.cfg.Fence.Listen == "" {
+		return nil
+	}
+	ln, err := net.Listen("tcp", e.cfg.Fence.Listen)
+	if err != nil {
+		return &failure{handshake.Listening, handshake.ExitFence, fmt.Errorf("make the gate's listener: %w", err),
+			"something has taken the port before: look for hooks of the container runtime"}
+	}
+	defer ln.Close() // the copies outside stay
+	file, err := ln.(*net.TCPListener).File()
+	if err != nil {
+		return &failure{handshake.Listening, handshake.ExitFence, fmt.Errorf("make the gate's listener: %w", err), ""}
+	}
+	defer file.Close()
+	return e.tell(handshake.Stage{Stage: handshake.Listening}, file)
 }
 
 // unfenced lets a failed fence or proof pass when the user said so

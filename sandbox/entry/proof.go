@@ -115,7 +115,7 @@ func (e *entry) proof(p *prober) ([]handshake.ProbeResult, *failure) {
 	o := order{Probes: e.cfg.Fence.Policy.Probes}
 	// Lower case, as the gate reads names.
 	random, nonce := strings.ToLower(rand.Text()), strings.ToLower(rand.Text())
-	if len(e.cfg.Fence.Policy.Gates) > 0 {
+	if e.cfg.Fence.Proof.Gate != "" {
 		o.Gate = e.cfg.Fence.Proof.Gate
 		o.Asks = asks(random, nonce)
 	}

@@ -213,6 +213,9 @@ func TestConfigsThatAreRefused(t *testing.T) {
 		"of the proof is not open": func(c *handshake.Config) { c.Fence.Proof.Gate = "169.254.1.3:3129" },
 		"key of the proof":         func(c *handshake.Config) { c.Fence.Proof.Key = nil },
 		"without probes":           func(c *handshake.Config) { c.Fence.Policy.Probes = nil },
+		"one outside":              func(c *handshake.Config) { c.Fence.Listen = c.Fence.Proof.Gate },
+		"not at the proof's":       func(c *handshake.Config) { c.Fence.Policy.Gates, c.Fence.Listen = nil, "127.0.0.1:1" },
+		"on loopback":              func(c *handshake.Config) { c.Fence.Policy.Gates, c.Fence.Listen = nil, c.Fence.Proof.Gate },
 	} {
 		c := good()
 		change(&c)

@@ -10,6 +10,7 @@
 //	   --- Config (the go) --------->
 //	                       <-- apply ---  ruleset installed
 //	                       <-- fence ---  ruleset read back, and it is exactly that
+//	                       <-- listen --  with Fence.Listen: the gate's listener
 //	                       <-- proof ---  traffic shows that it holds
 //	                       <-- drop ----  pid 1 holds no capability any more
 //	                       <-- stdio ---  with descriptors, see Stdio
@@ -81,6 +82,10 @@ type Config struct {
 type Fence struct {
 	Policy netpolicy.Spec
 	Proof  Proof
+
+	// Listen is where the gate's listener is made inside, an address of
+	// loopback and a port; "" when the gate is outside.
+	Listen string
 }
 
 // Proof says how the fence is tried (SPEC 2.3). Each probe of Policy.Probes is
@@ -111,9 +116,13 @@ type StageName string
 const (
 	Hello   StageName = "hello"
 	Applied StageName = "apply"
-	Fenced  StageName = "fence"
-	Proved  StageName = "proof"
-	Dropped StageName = "drop"
+	// Fenced comes with a descriptor: a socket to watch the ruleset with, see
+	// netpolicy/nft.Watch. It has none when Warning is set.
+	Fenced StageName = "fence"
+	// Listening comes with a descriptor: the gate's listener.
+	Listening StageName = "listen"
+	Proved    StageName = "proof"
+	Dropped   StageName = "drop"
 	// Stdio comes with descriptors: the read end of the pipe for the command's
 	// status, then the pty's master or stdin (write end), stdout and stderr (read
 	// ends).

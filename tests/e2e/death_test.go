@@ -85,6 +85,9 @@ func TestPoint10AisbKilled(t *testing.T) {
 func TestKilledWhileStarting(t *testing.T) {
 	gone := wantNothingLeftIn(t, 20*time.Second)
 	for _, role := range []string{"aisb-gate", "pasta", "aisb-entry"} {
+		if role == "pasta" && backend == "inner" {
+			continue
+		}
 		l := call{dir: project(t)}.start(t, allowed, "sleep", "1000")
 		waitUntil(t, runTimeout, role+" is there", func() bool { return len(find(role)) > 0 })
 		l.signal(syscall.SIGKILL)
@@ -146,6 +149,7 @@ func TestStop(t *testing.T) {
 
 // TestPastaKilled leaves a sandbox that reaches nothing.
 func TestPastaKilled(t *testing.T) {
+	onlyPasta(t)
 	gone := wantNothingLeft(t)
 	l := call{dir: project(t)}.start(t, allowed, sh(`echo ready; read x; curl -s --max-time 2 http://allowed.test/; echo "status $?"`)...)
 	l.waitOut("ready\n")

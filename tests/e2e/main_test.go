@@ -30,6 +30,7 @@ var (
 	binary    string // the aisb under test
 	faulty    string // the same with build tag faults
 	attacker  string // tests/e2e/attack
+	backend   string // of the runs; "" is aisb's choice
 	xdg       string // aisb's own state and cache, of these tests alone
 )
 
@@ -80,6 +81,7 @@ func findTools() (serve string, err error) {
 			return "", fmt.Errorf("%s=%q is no absolute path; run 'make e2e'", name, *to)
 		}
 	}
+	backend = os.Getenv("AISB_E2E_BACKEND")
 	if testImage = os.Getenv("AISB_E2E_IMAGE"); testImage == "" {
 		return "", errors.New("AISB_E2E_IMAGE names no image; run 'make e2e'")
 	}

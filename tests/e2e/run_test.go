@@ -106,6 +106,9 @@ func runArgs(flags []string, command ...string) []string {
 	args := []string{"run", "--image", testImage, "--ephemeral-home"}
 	if !slices.Contains(flags, "--net") {
 		args = append(args, "--resolver", routerAddr)
+		if backend != "" {
+			args = append(args, "--net-backend", backend)
+		}
 	}
 	args = append(args, flags...)
 	return append(append(args, "--"), command...)

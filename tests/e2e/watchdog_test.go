@@ -1,0 +1,111 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// dogLimit bounds how long the watchdog may take in these tests: it looks every
+// second, and the end of a container takes its time on a busy machine.
+const dogLimit = 20 * time.Second
+
+// onlyPasta leaves a test to the run of these tests with the backend pasta.
+func onlyPasta(t *testing.T) {
+	t.Helper()
+	if backend == "inner" {
+		t.Skip("is about pasta, and this run has the backend inner")
+	}
+}
+
+// podman runs the user's own podman.
+func podman(t *testing.T, args ...string) string {
+	t.Helper()
+	o := call{dir: agent.home, bin: "/usr/bin/podman"}.do(t, args...)
+	o.wantStatus(t, 0)
+	return strings.TrimSpace(o.stdout)
+}
+
+// Root of the container by another door can change the ruleset. The watchdog
+// sees it from the host and ends the sandbox.
+func TestWatchdogFence(t *testing.T) {
+	gone := wantNothingLeft(t)
+	l := call{dir: project(t)}.start(t, allowed, sh("echo ready; sleep 1000")...)
+	l.waitOut("ready\n")
+	podman(t, "exec", podman(t, "ps", "--format={{.Names}}"), "/usr/sbin/nft", "add", "rule", "inet", "aisb", "output", "accept")
+	o := l.wait(dogLimit)
+	o.wantStatus(t, 78)
+	wantIn(t, "error", o.stderr, "aisb: error: the sandbox was stopped: its fence was changed from outside", "aisb: hint: ")
+	gone()
+}
+
+// A change that is undone before anyone looked leaves the fence as it must be.
+func TestWatchdogSameAgain(t *testing.T) {
+	l := call{dir: project(t)}.start(t, allowed, sh("echo ready; read x; exit 5")...)
+	l.waitOut("ready\n")
+	podman(t, "exec", podman(t, "ps", "--format={{.Names}}"), "/usr/sbin/nft", "add table ip x; delete table ip x")
+	time.Sleep(2500 * time.Millisecond) // the watchdog looks twice: nothing tells that it did
+	l.say("")
+	l.wait(dogLimit).wantStatus(t, 5)
+}
+
+// A mount inside the project whose mount point the host removes is lost: the
+// kernel takes it away (detach_mounts in fs/namespace.c). What it protected is open.
+func TestWatchdogMount(t *testing.T) {
+	gone := wantNothingLeft(t)
+	dir, other := project(t), project(t)
+	point := filepath.Join(dir, "protected")
+	if err := os.Mkdir(point, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(point, agent.uid, agent.gid); err != nil {
+		t.Fatal(err)
+	}
+	flags := append([]string{"-v", other + ":/project/protected:ro"}, allowed...)
+	l := call{dir: dir}.start(t, flags, sh("echo ready; sleep 1000")...)
+	l.waitOut("ready\n")
+	if err := os.Remove(point); err != nil {
+		t.Fatal(err)
+	}
+	o := l.wait(dogLimit)
+	o.wantStatus(t, 78)
+	wantIn(t, "error", o.stderr, `the mount on "/project/protected" is gone`, "aisb: hint: ")
+	gone()
+}
+
+// A disk without the room that was asked for is a refusal before anything runs.
+func TestMinFree(t *testing.T) {
+	gone := wantNothingLeft(t)
+	dir := project(t)
+	o := call{dir: dir}.aisb(t, append([]string{"--min-free", "900t"}, allowed...), sh("touch /project/ran")...)
+	o.wantStatus(t, 125)
+	wantIn(t, "error", o.stderr, "the disk is nearly full", "--min-free")
+	if _, err := os.Lstat(filepath.Join(dir, "ran")); err == nil {
+		t.Error("the command ran")
+	}
+	gone()
+}
+
+// The receipt tells of attempts that went past the gate.
+func TestDirectAttempts(t *testing.T) {
+	onlyPasta(t) // with the other no packet comes into being
+	o := call{dir: project(t)}.aisb(t, allowed, sh("for i in 1 2 3; do curl -s --noproxy '*' http://"+originAddr+"/; done; exit 0")...)
+	o.wantStatus(t, 0)
+	// One a try, or more when an answer was late.
+	m := regexp.MustCompile(`the fence refused (\d+) packets that went past the gate`).FindStringSubmatch(o.stderr)
+	if m == nil {
+		t.Fatalf("the receipt doesn't tell:\n%s", o.stderr)
+	}
+	if n, err := strconv.Atoi(m[1]); err != nil || n < 3 {
+		t.Errorf("%s packets for 3 tries", m[1])
+	}
+	o = call{dir: project(t)}.aisb(t, allowed, "curl", "-sS", "http://allowed.test/")
+	o.wantStatus(t, 0)
+	wantNot(t, "receipt", o.stderr, "the fence refused")
+}
