@@ -153,7 +153,7 @@ var wild = []struct {
 	{"no delegation", func(f *Facts) { f.Limits = []string{"this host can't enforce --pids-limit 4096"} }, "kernel.limits", Note, []string{"--pids-limit", "Delegate="}},
 
 	{"no tun", func(f *Facts) { f.Tun, f.TunErr = false, "open /dev/net/tun: permission denied" }, "network.tun", Fail, []string{"permission denied", "modprobe tun"}},
-	{"no pasta", func(f *Facts) { f.Pasta = Output{} }, "network.pasta", Fail, []string{"no pasta", "install passt"}},
+	{"no pasta", func(f *Facts) { f.Pasta = Output{} }, "network.pasta", Note, []string{"there is none", "inner"}},
 	{"old pasta", func(f *Facts) {
 		f.Pasta = failed(1, "pasta: unrecognized option '--map-host-loopback'\n"+oldHelp)
 		f.PastaHelp = said("pasta 0.0~git20240220.1e6f92b-1\n" + oldHelp)
@@ -165,7 +165,8 @@ var wild = []struct {
 	{"pasta hangs", func(f *Facts) { f.Pasta = hung() }, "network.pasta", Fail, []string{"did not end"}},
 	{"pasta won't start", func(f *Facts) { f.Pasta.Err = "permission denied" }, "network.pasta", Fail, []string{"permission denied"}},
 	{"pasta says no version", func(f *Facts) { f.Pasta.Text = "" }, "network.pasta", OK, []string{"no version"}},
-	{"no backend", func(f *Facts) { f.Pasta = Output{} }, "network.backend", Unknown, nil},
+	{"no backend", func(f *Facts) { f.Pasta = Output{} }, "network.backend", OK, []string{"inner"}},
+	{"a pasta that can't be used", func(f *Facts) { f.Tun = false }, "network.backend", Unknown, []string{"--net-backend inner"}},
 	{"proxies", func(f *Facts) { f.Env["https_proxy"], f.Env["NO_PROXY"] = "http://u:hunter2@p", "x" }, "network.proxy", Note, []string{"https_proxy", "NO_PROXY", "aisb gate --upstream-proxy"}},
 	{"proxies, run can", func(f *Facts) { f.Env["HTTPS_PROXY"], f.Upstream = "x", true }, "network.proxy", Note, []string{"aisb run --upstream-proxy"}},
 

@@ -6,11 +6,16 @@ import (
 )
 
 // hintPasta: --map-host-loopback and --map-guest-addr came with passt 2024_08_14.
-const hintPasta = "install passt of 2024-10 or newer: sudo apt install passt (Debian 13); only --net none does without"
+const hintPasta = "install passt of 2024-10 or newer: sudo apt install passt (Debian 13); --net-backend inner does without"
 
 func judgeTun(f Facts) result {
-	if !f.Tun {
-		return fail("sudo modprobe tun; and see that you may open it: ls -l /dev/net/tun should show crw-rw-rw-", "%s", f.TunErr)
+	switch {
+	case f.Tun:
+	case f.Pasta.Path == "":
+		return note("", "%s; only pasta needs it, and there is none", f.TunErr)
+	default:
+		return fail("sudo modprobe tun; and see that you may open it: ls -l /dev/net/tun should show crw-rw-rw-; --net-backend inner does without",
+			"%s", f.TunErr)
 	}
 	return ok("can be opened")
 }
@@ -21,7 +26,7 @@ func judgePasta(f Facts) result {
 	o := f.Pasta
 	switch {
 	case o.Path == "":
-		return fail(hintPasta, "there is no pasta")
+		return note("", "there is none: runs take the backend inner, and --net full can't be had")
 	case o.TimedOut > 0:
 		return fail(hintPasta, "%s --version did not end within %v", o.Path, o.TimedOut)
 	case !o.Ran || o.Err != "":
@@ -84,13 +89,16 @@ func lacking(help string, args []string) []string {
 	return lacks
 }
 
-// judgeBackend: there is one backend so far. The other will be judged here too
-// (SPEC 2.8).
+// judgeBackend says which backend a run takes (SPEC 2.8): pasta where there is
+// one, whole or not.
 func judgeBackend(f Facts) result {
-	if judgePasta(f).state == OK && judgeTun(f).state == OK {
-		return ok("pasta, the only one so far")
+	switch {
+	case f.Pasta.Path == "":
+		return ok("inner")
+	case judgePasta(f).state == OK && judgeTun(f).state == OK:
+		return ok("pasta; --net-backend inner is there too")
 	}
-	return unknown("", "none without pasta")
+	return unknown("use --net-backend inner, which needs no pasta", "pasta is there and can't be used")
 }
 
 // judgeProxy names variables, not values: they may hold a password.

@@ -175,16 +175,20 @@ func TestPodmansOwnFailure(t *testing.T) {
 			}
 		}
 	}
-	for _, tt := range []struct{ name, env, part, hint string }{
-		{"no pasta", "PATH=" + noPasta, "could not find pasta", "install passt"},
-		{"no such runtime option", "AISB_EXTRA_ARGS=--ulimit=nofile=2000000000:2000000000", "podman: ", "ulimit"},
+	for _, tt := range []struct{ name, flag, env, part, hint string }{
+		{"no pasta", "--net-backend=pasta", "PATH=" + noPasta, "could not find pasta", "--net-backend inner"},
+		{"no such runtime option", "--net=allow", "AISB_EXTRA_ARGS=--ulimit=nofile=2000000000:2000000000", "podman: ", "ulimit"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			gone := wantNothingLeft(t)
-			o := call{dir: project(t), env: []string{tt.env}}.aisb(t, allowed, "true")
+			o := call{dir: project(t), env: []string{tt.env}}.aisb(t, append([]string{tt.flag}, allowed...), "true")
 			o.wantStatus(t, 125)
 			wantIn(t, "error", o.stderr, "aisb: error: podman: ", tt.part, "aisb: hint: ", tt.hint)
 			gone()
 		})
 	}
+	// Without a pasta there is the other backend.
+	o := call{dir: project(t), env: []string{"PATH=" + noPasta}}.aisb(t, append([]string{"--net-backend=auto"}, allowed...), sh("env")...)
+	o.wantStatus(t, 0)
+	wantIn(t, "environment", o.stdout, "http_proxy=http://127.0.0.1:")
 }

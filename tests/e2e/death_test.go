@@ -149,7 +149,6 @@ func TestStop(t *testing.T) {
 
 // TestPastaKilled leaves a sandbox that reaches nothing.
 func TestPastaKilled(t *testing.T) {
-	onlyPasta(t)
 	gone := wantNothingLeft(t)
 	l := call{dir: project(t)}.start(t, allowed, sh(`echo ready; read x; curl -s --max-time 2 http://allowed.test/; echo "status $?"`)...)
 	l.waitOut("ready\n")

@@ -124,7 +124,6 @@ esac
 		hangs         bool
 	}{
 		{name: "no podman", env: "PATH=" + programs(t, "podman"), id: "podman.version", parts: []string{"no podman in PATH", "install podman"}},
-		{name: "no pasta", env: "PATH=" + programs(t, "pasta"), id: "network.pasta", parts: []string{"no pasta", "install passt"}},
 		{name: "old pasta", env: "PATH=" + oldPasta, id: "network.pasta", parts: []string{"2024_02_20", "lacks --map-host-loopback, --map-guest-addr"}},
 		{name: "hung podman", env: "PATH=" + hungPodman, id: "podman.works", parts: []string{"did not end within 5s", "lock"}, hangs: true},
 		{name: "no private runtime directory", env: "XDG_RUNTIME_DIR=/tmp", id: "user.runtime-dir", parts: []string{"/tmp", "loginctl enable-linger"}},

@@ -49,7 +49,7 @@ func TestPoint4SpoiledFence(t *testing.T) {
 		{"deleted after the read-back", "verified", "nft flush ruleset", "proof of the fence"},
 		// The ruleset is whole, but packets don't come by its rules.
 		{"probes answered by loopback", "verified", "ip route add local 203.0.113.1 dev lo table local", "tcp-public"},
-		{"gate cut off", "verified", "ip route add blackhole 169.254.1.3/32", "proof of the fence"},
+		{"gate cut off", "verified", "ip route add blackhole 169.254.1.3/32; ip link set lo down", "proof of the fence"},
 		{"another gate answers", "told", "", "not this run's gate"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestPoint4MissingRights(t *testing.T) {
 			flags: allowed, status: 78, part: "bounding set"},
 		{name: "host's network", script: `[ "$a" = none ] && a=host`, flags: []string{"--net", "none"}, status: 78, part: "not what was asked for"},
 		{name: "gateway mapped", script: `a=${a/,--no-map-gw/} a=${a/--map-guest-addr,none/--map-guest-addr,169.254.1.9}`,
-			flags: allowed, status: 78, part: "pasta"},
+			flags: append([]string{"--net-backend", "pasta"}, allowed...), status: 78, part: "pasta"},
 		{name: "a volume more", extra: "--volume /usr:/extra:ro", flags: allowed, status: 78, part: "/extra"},
 		{name: "a tmpfs more", extra: "--tmpfs /mnt", flags: allowed, status: 78, part: "/mnt"},
 		{name: "the project is another directory", script: `a=${a/source=*e2e-*,target=\/project/source=\/usr,target=\/project}`,

@@ -114,6 +114,14 @@ func runArgs(flags []string, command ...string) []string {
 	return append(append(args, "--"), command...)
 }
 
+// gateAddr is where the gate is as seen from a sandbox of these tests.
+func gateAddr() string {
+	if backend == "inner" {
+		return "127.0.0.1"
+	}
+	return "169.254.1.3"
+}
+
 // sh runs a shell script inside.
 func sh(script string) []string { return []string{"/bin/sh", "-c", script} }
 

@@ -16,14 +16,6 @@ import (
 // second, and the end of a container takes its time on a busy machine.
 const dogLimit = 20 * time.Second
 
-// onlyPasta leaves a test to the run of these tests with the backend pasta.
-func onlyPasta(t *testing.T) {
-	t.Helper()
-	if backend == "inner" {
-		t.Skip("is about pasta, and this run has the backend inner")
-	}
-}
-
 // podman runs the user's own podman.
 func podman(t *testing.T, args ...string) string {
 	t.Helper()
@@ -94,7 +86,6 @@ func TestMinFree(t *testing.T) {
 
 // The receipt tells of attempts that went past the gate.
 func TestDirectAttempts(t *testing.T) {
-	onlyPasta(t) // with the other no packet comes into being
 	o := call{dir: project(t)}.aisb(t, allowed, sh("for i in 1 2 3; do curl -s --noproxy '*' http://"+originAddr+"/; done; exit 0")...)
 	o.wantStatus(t, 0)
 	// One a try, or more when an answer was late.
