@@ -11,10 +11,10 @@ BUILD    = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.release=$
 FUZZTIME ?= 10s
 
 .NOTPARALLEL: # one target installs what the next needs
-.PHONY: help setup build run test unit lint fuzz spike e2e bench soak lab clean
+.PHONY: help setup build run test unit lint fuzz spike e2e e2e-inner bench soak lab clean
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
 
 setup: ## install what the tests need, where that is possible
 	tests/setup
@@ -25,7 +25,7 @@ build: ## the binary: ./aisb
 run: build ## the main job: image, a sandbox that reaches one host and is refused another
 	tests/main-job
 
-test: setup lint unit e2e ## every test that this machine can run; says what it leaves out
+test: setup lint unit e2e e2e-inner ## every test that this machine can run; says what it leaves out
 	tests/main-job --test
 
 unit: build ## tests without containers, with the race detector
@@ -39,6 +39,9 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 
 e2e: ## real podman, pasta and nftables, on this host or in the lab
 	tests/e2e/run
+
+e2e-inner: ## the same with the other network backend
+	AISB_E2E_BACKEND=inner tests/e2e/run
 
 spike: ## the experiments that the design rests on, printed
 	tests/spike/run
