@@ -33,7 +33,7 @@ func (l *lab) makeRoot() error {
 	if err := os.RemoveAll(part.dir); err != nil {
 		return err
 	}
-	say("making a Debian %s with podman (once; takes a minute or two)", suite)
+	say("making a Debian %s with podman (once; takes some minutes)", suite)
 	start := time.Now()
 	if err := l.bootstrap(part.root(), rootPackages); err != nil {
 		return err
