@@ -1,0 +1,77 @@
+package sandbox
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aisb-dev/aisb/netpolicy"
+	"github.com/aisb-dev/aisb/netpolicy/nft"
+	"github.com/aisb-dev/aisb/sandbox/handshake"
+	"github.com/aisb-dev/aisb/sandbox/mountinfo"
+)
+
+func mount(target, kind, options string) mountinfo.Mount {
+	return mountinfo.Mount{Root: "/", Target: target, Type: kind, Options: strings.Split(options, ",")}
+}
+
+// A mount that went, came, changed what it is or became writable is seen; what
+// the host renames or deletes behind one is its own business.
+func TestCompareKept(t *testing.T) {
+	before := []mountinfo.Mount{
+		mount("/", "overlay", "ro"), mount("/project", "ext4", "rw,nosuid"), mount("/project/.git", "ext4", "ro"),
+		mount("/tmp", "tmpfs", "rw"), mount("/tmp", "tmpfs", "rw"),
+	}
+	for _, c := range []struct {
+		name   string
+		change func([]mountinfo.Mount) []mountinfo.Mount
+		want   string
+	}{
+		{"the same", func(m []mountinfo.Mount) []mountinfo.Mount { return m }, ""},
+		{"another order", func(m []mountinfo.Mount) []mountinfo.Mount { slices.Reverse(m); return m }, ""},
+		{"deleted on the host", func(m []mountinfo.Mount) []mountinfo.Mount { m[1].Root = "/home/u/x//deleted"; return m }, ""},
+		{"another option", func(m []mountinfo.Mount) []mountinfo.Mount { m[1].Options = []string{"rw"}; return m }, ""},
+		{"gone", func(m []mountinfo.Mount) []mountinfo.Mount { return slices.Delete(m, 2, 3) }, `the mount on "/project/.git" is gone`},
+		{"one of two gone", func(m []mountinfo.Mount) []mountinfo.Mount { return m[:4] }, `the mount on "/tmp" is gone`},
+		{"writable now", func(m []mountinfo.Mount) []mountinfo.Mount { m[2].Options = []string{"rw"}; return m }, `the mount on "/project/.git" was changed`},
+		{"another file system", func(m []mountinfo.Mount) []mountinfo.Mount { m[1].Type = "tmpfs"; return m }, `the mount on "/project" was changed`},
+		{"one more", func(m []mountinfo.Mount) []mountinfo.Mount { return append(m, mount("/etc", "ext4", "ro")) }, `a mount on "/etc" was added`},
+		{"one over another", func(m []mountinfo.Mount) []mountinfo.Mount { return append(m, mount("/project", "ext4", "rw")) }, `the mount on "/project" was changed`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := compareKept(before, c.change(slices.Clone(before)))
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestRoom(t *testing.T) {
+	for min, full := range map[uint64]bool{0: false, 1: false, 1 << 62: true} {
+		w := &watchdog{room: []string{"/nowhere", t.TempDir()}, min: min}
+		f := w.look() // has neither fence nor mounts to look at yet
+		if (f != nil) != full || f != nil && (f.Status != 125 || !strings.Contains(f.Hint, "--min-free")) {
+			t.Errorf("floor %d: %+v", min, f)
+		}
+	}
+}
+
+// A fence that can't be read is one that doesn't hold.
+func TestBlindWatchdog(t *testing.T) {
+	socket, err := nft.Socket()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Session{}
+	if err := s.openWatchdog(socket, netpolicy.Spec{}); err != nil {
+		t.Fatal(err)
+	}
+	s.dog.close()
+	if f := s.dog.look(); f == nil || f.Status != handshake.ExitProof || f.Hint == "" {
+		t.Errorf("%+v", f)
+	}
+	if n, err := s.dog.direct(); n != 0 || err != nil {
+		t.Errorf("before it was armed: %d, %v", n, err)
+	}
+}
