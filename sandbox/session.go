@@ -254,6 +254,9 @@ func (s *Session) stages(ctx context.Context) error {
 			}
 		case handshake.Proved:
 			s.proof = st.Probes
+			if err := s.keepProof(st.Probes); err != nil {
+				return err
+			}
 		case handshake.Stdio:
 			if err := s.takeStdio(m); err != nil {
 				return err

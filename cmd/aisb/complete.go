@@ -18,10 +18,11 @@ import (
 // nothing is told they offer files.
 func completions(root *cobra.Command) {
 	values := map[string][]string{
-		"harness": image.HarnessNames(),
-		"net":     {"allow\tthrough the gate", "none\tno network", "full\tno fence"},
+		"harness":     image.HarnessNames(),
+		"net":         {"allow\tthrough the gate", "none\tno network", "full\tno fence"},
+		"net-backend": {"auto\tpasta where there is one", "pasta\tone address mapped to the host's loopback", "inner\tno network at all"},
 	}
-	words := []string{"allow", "deny", "resolver", "home", "package", "command", "memory", "cpus", "pids-limit"}
+	words := []string{"allow", "deny", "resolver", "home", "package", "command", "memory", "cpus", "pids-limit", "min-free"}
 	eachCommand(root, func(cmd *cobra.Command) {
 		for name, list := range values {
 			if cmd.Flags().Lookup(name) != nil {

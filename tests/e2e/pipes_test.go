@@ -101,25 +101,46 @@ func TestPipes(t *testing.T) {
 	})
 }
 
-// TestTwoAtOnce: runs in the same directory don't disturb each other.
-func TestTwoAtOnce(t *testing.T) {
+// TestTwentyAtOnce: sandboxes in one directory at one time, each with a list of
+// its own, don't disturb each other. Each reaches what it may, and by no gate what
+// another may.
+func TestTwentyAtOnce(t *testing.T) {
+	const n = 20
 	gone := wantNothingLeft(t)
 	dir := project(t)
+	mark := internet.mark()
 	var wg sync.WaitGroup
-	for i := range 4 {
+	for i := range n {
 		wg.Go(func() {
-			cmd := call{dir: dir}.command(t.Context(), runArgs(allowed,
-				sh(fmt.Sprintf("curl -sS http://allowed.test/%d >out-%d; exit %d", i, i, 10+i))...)...)
-			out, err := cmd.CombinedOutput()
-			if _, isExit := err.(*exec.ExitError); !isExit || cmd.ProcessState.ExitCode() != 10+i {
+			script := fmt.Sprintf(`me=%d n=%d
+				curl -sS "http://n$me.test/$me" >"out-$me"
+				echo "$http_proxy" >".gate-$me"; mv ".gate-$me" "gate-$me"
+				until [ "$(ls gate-* | wc -l)" = $n ]; do sleep 0.1; done
+				next=$(( (me + 1) %% n ))
+				echo "listed nowhere $(curl -s -o /dev/null -w '%%{http_code}' "http://n$next.test/stolen")"
+				for gate in gate-*; do
+					proxy=$(cat "$gate")
+					if [ "$proxy" != "$http_proxy" ] && curl -s --max-time 5 --proxy "$proxy" "http://n${gate#gate-}.test/stolen"; then
+						echo "answered by $gate"
+					fi
+				done
+				exit $((10 + me))`, i, n)
+			cmd := call{dir: dir}.command(t.Context(), runArgs([]string{"--allow", fmt.Sprintf("n%d.test", i)}, sh(script)...)...)
+			out, err := cmd.Output()
+			if _, isExit := err.(*exec.ExitError); !isExit || cmd.ProcessState.ExitCode() != 10+i || string(out) != "listed nowhere 403\n" {
 				t.Errorf("run %d: %v\n%s", i, err, out)
 			}
 			got, err := os.ReadFile(fmt.Sprintf("%s/out-%d", dir, i))
-			if want := fmt.Sprintf("origin GET allowed.test /%d\n", i); err != nil || string(got) != want {
+			if want := fmt.Sprintf("origin GET n%d.test /%d\n", i, i); err != nil || string(got) != want {
 				t.Errorf("run %d: %q, %v", i, got, err)
 			}
 		})
 	}
 	wg.Wait()
+	for _, e := range internet.since(t, mark, "http") {
+		if strings.Contains(e.Path, "stolen") {
+			t.Errorf("reached: %+v", e)
+		}
+	}
 	gone()
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -99,4 +100,35 @@ func TestDirectAttempts(t *testing.T) {
 	o = call{dir: project(t)}.aisb(t, allowed, "curl", "-sS", "http://allowed.test/")
 	o.wantStatus(t, 0)
 	wantNot(t, "receipt", o.stderr, "the fence refused")
+}
+
+// How the fence was proved is kept beside the run's log, for its user alone.
+func TestProofIsKept(t *testing.T) {
+	o := call{dir: project(t)}.aisb(t, allowed, "true")
+	o.wantStatus(t, 0)
+	files, err := filepath.Glob(filepath.Join(xdg, "state/aisb/runs/*/fence.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%q, %v", files, err)
+	}
+	slices.SortFunc(files, func(a, b string) int { return modified(t, a).Compare(modified(t, b)) })
+	newest := files[len(files)-1]
+	info, err := os.Stat(newest)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	text, err := os.ReadFile(newest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantIn(t, "the proof", string(text), `"net":"allow"`, `{"name":"tcp-public","saw":"`, `{"name":"control","saw":"answered","ok":true}`)
+	wantNot(t, "the proof", string(text), `"ok":false`)
+}
+
+func modified(t *testing.T, path string) time.Time {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.ModTime()
 }

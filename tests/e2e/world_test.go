@@ -40,7 +40,7 @@ const (
 // theInternet is who lives there. The model's answers are those of
 // harness_test.go.
 func theInternet(dir string) fakes.World {
-	return fakes.World{
+	w := fakes.World{
 		CA:  filepath.Join(dir, "ca.pem"),
 		DNS: []string{routerAddr + ":53", "[" + router6 + "]:53"},
 		Hosts: map[string][]string{
@@ -62,6 +62,10 @@ func theInternet(dir string) fakes.World {
 		Script: modelScript,
 		Key:    modelKey,
 	}
+	for i := range 20 { // of TestTwentyAtOnce
+		w.Hosts[fmt.Sprintf("n%d.test", i)] = []string{originAddr}
+	}
+	return w
 }
 
 // world is the running internet, with all that reached it so far.
