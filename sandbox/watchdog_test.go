@@ -48,11 +48,11 @@ func TestCompareKept(t *testing.T) {
 }
 
 func TestRoom(t *testing.T) {
-	for min, full := range map[uint64]bool{0: false, 1: false, 1 << 62: true} {
-		w := &watchdog{room: []string{"/nowhere", t.TempDir()}, min: min}
+	for floor, full := range map[uint64]bool{0: false, 1: false, 1 << 62: true} {
+		w := &watchdog{room: []string{"/nowhere", t.TempDir()}, min: floor}
 		f := w.look() // has neither fence nor mounts to look at yet
 		if (f != nil) != full || f != nil && (f.Status != 125 || !strings.Contains(f.Hint, "--min-free")) {
-			t.Errorf("floor %d: %+v", min, f)
+			t.Errorf("floor %d: %+v", floor, f)
 		}
 	}
 }

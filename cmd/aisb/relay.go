@@ -88,7 +88,7 @@ func (r *relay) tellGateDied() {
 func (r *relay) copyAll() {
 	io3 := r.session.Stdio()
 	if io3.PTY != nil {
-		go relayCopy(io3.PTY, patient{r.stdin})
+		go func() { _ = relayCopy(io3.PTY, patient{r.stdin}) }() // it ends with the run
 		r.output.Go(func() { r.fromTerminal(io3.PTY) })
 		return
 	}

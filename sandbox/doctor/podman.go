@@ -101,8 +101,8 @@ func firstLine(text string) string {
 	first := ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "Error: ") {
-			return strings.TrimPrefix(line, "Error: ")
+		if text, found := strings.CutPrefix(line, "Error: "); found {
+			return text
 		}
 		if first == "" {
 			first = line

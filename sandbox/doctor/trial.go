@@ -64,8 +64,7 @@ func Main(args []string) int {
 	}
 	if step, err := inNamespaces(); err != nil {
 		said = heard{Step: step, Error: err.Error()}
-		var errno syscall.Errno
-		if errors.As(err, &errno) {
+		if errno, ok := errors.AsType[syscall.Errno](err); ok {
 			said.Errno = int(errno)
 		}
 	}
