@@ -84,7 +84,7 @@ func (f *Facts) podman(ctx context.Context, h Host) {
 	if h.UID != 0 && h.ConfErr == "" && h.Podman.Path != "" {
 		f.PodmanInfo = run(ctx, slow, f.podmanCommand(h, "info", "--format", "json"))
 	}
-	i := f.info()
+	i := readInfo(f.PodmanInfo) // not f.info, which copies all of f: others write to it meanwhile
 	if i == nil {
 		f.PodmanVersion = run(ctx, quick, f.podmanCommand(h, "--version"))
 		return

@@ -128,12 +128,15 @@ type info struct {
 }
 
 // info is nil when podman said nothing that can be read.
-func (f Facts) info() *info {
-	if !f.PodmanInfo.fine() {
+func (f Facts) info() *info { return readInfo(f.PodmanInfo) }
+
+// readInfo reads what podman said of itself, nil if it said nothing.
+func readInfo(o Output) *info {
+	if !o.fine() {
 		return nil
 	}
 	var i info
-	if json.Unmarshal([]byte(f.PodmanInfo.Text), &i) != nil || i.Host.OCIRuntime.Name == "" {
+	if json.Unmarshal([]byte(o.Text), &i) != nil || i.Host.OCIRuntime.Name == "" {
 		return nil
 	}
 	return &i
