@@ -44,8 +44,12 @@ type Attack struct {
 	Row string // of the threat table, T1 to T21
 	Try string // what is tried, in a few words
 
-	// Run tries it inside, in a process of its own. nil: judged on the host.
+	// Run tries it inside. nil: judged on the host.
 	Run func(context.Context, Plan) Finding
+	// Own gives it a process of its own: it changes the one that it runs in, or
+	// ends it. The others are run some in one process, since starting one takes
+	// longer than most of them.
+	Own bool
 	// Alone keeps it away from the others: it could disturb them.
 	Alone bool
 	// Later names the part of aisb that will stop it. Until that is built its
@@ -72,6 +76,7 @@ type Plan struct {
 	Tmpfs    uint64   // limit of /tmp, in bytes
 
 	Gate string `json:"-"` // of the session, as its environment names it
+	ID   string `json:"-"` // of the attack that is run
 }
 
 // token is what an attack says to whom it reaches, so that a canary knows it.

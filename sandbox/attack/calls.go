@@ -49,24 +49,24 @@ const bad = ^uintptr(0) // neither a descriptor nor an address
 func calls() []Attack {
 	const nsAll = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWPID
 	list := []Attack{
-		{ID: "setns", Row: "T8", Try: "setns", Run: refused(unix.SYS_SETNS, bad, 0)},
+		{ID: "setns", Own: true, Row: "T8", Try: "setns", Run: refused(unix.SYS_SETNS, bad, 0)},
 		{ID: "nsenter-pid1", Row: "T8", Try: "open the namespaces of pid 1", Run: call(func() error { return open("/proc/1/ns/net") })},
-		{ID: "unshare-all", Row: "T8", Try: "unshare of user, mount, net and pid at once", Run: call(func() error { return sys(unix.SYS_UNSHARE, nsAll) })},
+		{ID: "unshare-all", Own: true, Row: "T8", Try: "unshare of user, mount, net and pid at once", Run: call(func() error { return sys(unix.SYS_UNSHARE, nsAll) })},
 		{ID: "clone3-user", Row: "T8", Try: "clone3 with CLONE_NEWUSER", Run: call(func() error { return clone3(unix.CLONE_NEWUSER) })},
 		{ID: "clone3-all", Row: "T8", Try: "clone3 with all namespaces", Run: call(func() error { return clone3(nsAll) })},
 		{ID: "open-by-handle", Row: "T2", Try: "open_by_handle_at", Run: refused(unix.SYS_OPEN_BY_HANDLE_AT, bad, 0, 0)},
-		{ID: "mount", Row: "T1", Try: "mount a tmpfs", Run: call(func() error { return unix.Mount("none", "/mnt", "tmpfs", 0, "") })},
-		{ID: "mount-proc", Row: "T1", Try: "mount a fresh /proc", Run: call(func() error { return unix.Mount("proc", "/mnt", "proc", 0, "") })},
-		{ID: "remount-root", Row: "T12", Try: "remount the root file system read-write", Run: call(func() error {
+		{ID: "mount", Own: true, Row: "T1", Try: "mount a tmpfs", Run: call(func() error { return unix.Mount("none", "/mnt", "tmpfs", 0, "") })},
+		{ID: "mount-proc", Own: true, Row: "T1", Try: "mount a fresh /proc", Run: call(func() error { return unix.Mount("proc", "/mnt", "proc", 0, "") })},
+		{ID: "remount-root", Own: true, Row: "T12", Try: "remount the root file system read-write", Run: call(func() error {
 			return unix.Mount("none", "/", "", unix.MS_REMOUNT|unix.MS_BIND, "")
 		})},
-		{ID: "umount", Row: "T1", Try: "unmount /etc/resolv.conf, to see what is under it", Run: call(func() error { return unix.Unmount("/etc/resolv.conf", unix.MNT_DETACH) })},
-		{ID: "move-mount", Row: "T1", Try: "move_mount", Run: refused(unix.SYS_MOVE_MOUNT, bad, 0, bad, 0, 0)},
+		{ID: "umount", Own: true, Row: "T1", Try: "unmount /etc/resolv.conf, to see what is under it", Run: call(func() error { return unix.Unmount("/etc/resolv.conf", unix.MNT_DETACH) })},
+		{ID: "move-mount", Own: true, Row: "T1", Try: "move_mount", Run: refused(unix.SYS_MOVE_MOUNT, bad, 0, bad, 0, 0)},
 		{ID: "open-tree", Row: "T1", Try: "open_tree", Run: refused(unix.SYS_OPEN_TREE, bad, 0, 0)},
 		{ID: "fsopen", Row: "T1", Try: "fsopen", Run: refused(unix.SYS_FSOPEN, 0, 0)},
 		{ID: "mount-setattr", Row: "T1", Try: "mount_setattr", Run: refused(unix.SYS_MOUNT_SETATTR, bad, 0, bad, 0, 0)},
-		{ID: "pivot-root", Row: "T1", Try: "pivot_root", Run: refused(unix.SYS_PIVOT_ROOT, 0, 0)},
-		{ID: "chroot", Row: "T1", Try: "chroot", Run: refused(unix.SYS_CHROOT, 0)},
+		{ID: "pivot-root", Own: true, Row: "T1", Try: "pivot_root", Run: refused(unix.SYS_PIVOT_ROOT, 0, 0)},
+		{ID: "chroot", Own: true, Row: "T1", Try: "chroot", Run: refused(unix.SYS_CHROOT, 0)},
 		{ID: "mknod", Row: "T1", Try: "make a device node", Run: call(func() error { return unix.Mknod("/tmp/aisb-attack-node", unix.S_IFBLK|0o600, 0x0800) })},
 		{ID: "init-module", Row: "T7", Try: "load a kernel module", Run: refused(unix.SYS_INIT_MODULE, 0, 0, 0)},
 		{ID: "kexec", Row: "T7", Try: "kexec_load", Run: refused(unix.SYS_KEXEC_LOAD, 0, 0, 0, bad)},
@@ -78,24 +78,24 @@ func calls() []Attack {
 		{ID: "add-key", Row: "T3", Try: "add_key", Run: call(addKey)},
 		{ID: "request-key", Row: "T3", Try: "request_key", Run: refused(unix.SYS_REQUEST_KEY, 0, 0, 0, 0)},
 		{ID: "syslog", Row: "T3", Try: "read the kernel's log", Run: refused(unix.SYS_SYSLOG, 3, 0, 0)},
-		{ID: "capset", Row: "T7", Try: "capset: ask for CAP_NET_ADMIN", Run: call(gain)},
-		{ID: "ambient", Row: "T7", Try: "raise CAP_NET_ADMIN in the ambient set", Run: call(func() error {
+		{ID: "capset", Own: true, Row: "T7", Try: "capset: ask for CAP_NET_ADMIN", Run: call(gain)},
+		{ID: "ambient", Own: true, Row: "T7", Try: "raise CAP_NET_ADMIN in the ambient set", Run: call(func() error {
 			return unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, unix.CAP_NET_ADMIN, 0, 0)
 		})},
-		{ID: "securebits", Row: "T9", Try: "lift securebits", Run: call(func() error { return unix.Prctl(unix.PR_SET_SECUREBITS, 0, 0, 0, 0) })},
-		{ID: "setuid-0", Row: "T9", Try: "become uid 0", Run: func(context.Context, Plan) Finding {
+		{ID: "securebits", Own: true, Row: "T9", Try: "lift securebits", Run: call(func() error { return unix.Prctl(unix.PR_SET_SECUREBITS, 0, 0, 0, 0) })},
+		{ID: "setuid-0", Own: true, Row: "T9", Try: "become uid 0", Run: func(context.Context, Plan) Finding {
 			if os.Getuid() == 0 {
 				return got("the command is uid 0 of the container already")
 			}
 			return judgedAs(sys(unix.SYS_SETUID, 0), unix.EINVAL)
 		}},
-		{ID: "setuid-host", Row: "T9", Try: "become another uid", Run: func(context.Context, Plan) Finding { return judgedAs(sys(unix.SYS_SETUID, 1), unix.EINVAL) }},
-		{ID: "no-new-privs", Row: "T9", Try: "take no_new_privs back", Run: noNewPrivs},
+		{ID: "setuid-host", Own: true, Row: "T9", Try: "become another uid", Run: func(context.Context, Plan) Finding { return judgedAs(sys(unix.SYS_SETUID, 1), unix.EINVAL) }},
+		{ID: "no-new-privs", Own: true, Row: "T9", Try: "take no_new_privs back", Run: noNewPrivs},
 		{ID: "setuid-binary", Row: "T9", Try: "setuid programs of the image: what could one gain", Run: setuidPrograms},
 	}
 	for _, ns := range namespaces {
 		list = append(list,
-			Attack{ID: "unshare-" + ns.name, Row: "T8", Try: "unshare: a fresh " + ns.name + " namespace",
+			Attack{ID: "unshare-" + ns.name, Own: true, Row: "T8", Try: "unshare: a fresh " + ns.name + " namespace",
 				Run: call(func() error { return sys(unix.SYS_UNSHARE, ns.flag) })},
 			Attack{ID: "clone-" + ns.name, Row: "T8", Try: "clone into a fresh " + ns.name + " namespace",
 				Run: call(func() error { return fork(unix.SYS_CLONE, ns.flag|uintptr(unix.SIGCHLD)) })})

@@ -29,7 +29,7 @@ const (
 var metadata = []string{"169.254.169.254:80", "169.254.170.2:80", "168.63.129.16:80", "100.100.100.200:80"}
 
 // list makes a plan's targets of constant ones.
-func list(targets ...string) func(Plan) []string { return func(Plan) []string { return targets } }
+func list(targets ...string) func(p Plan) []string { return func(p Plan) []string { return targets } }
 
 // at joins addresses with a port of the plan's.
 func at(addrs []string, port int) []string {
@@ -55,11 +55,11 @@ func ipv6(addrs []string, want bool) []string {
 // other services (T10), on another's gate (T17).
 func direct() []Attack {
 	loop := func(p Plan) []string { return at(p.Loopback, p.LoopPort) }
-	anyOf := func(want6 bool) func(Plan) []string {
+	anyOf := func(want6 bool) func(p Plan) []string {
 		return func(p Plan) []string { return at(ipv6(p.HostIPs, want6), p.AnyPort) }
 	}
-	gateway := func(port string) func(Plan) []string {
-		return func(Plan) []string {
+	gateway := func(port string) func(p Plan) []string {
+		return func(p Plan) []string {
 			if gw, ok := defaultGateway(); ok {
 				return []string{net.JoinHostPort(gw, port)}
 			}
@@ -99,11 +99,11 @@ func direct() []Attack {
 		{ID: "dns-resolv-conf", Try: "the name servers of /etc/resolv.conf", Run: resolvers},
 		{ID: "dns-loopback", Try: "the host's stub resolver", Run: both(func(p Plan) []string { return at(p.Loopback, 53) })},
 		{ID: "gate-other-ports", Try: "the gate's address at other ports", Run: gateNeighbours},
-		{ID: "gate-udp", Try: "UDP to the gate's port", Run: udp(func(p Plan) []string { return some(p.Gate) })},
+		{ID: "gate-udp", Try: "UDP to the gate's port", Run: udp(func(p Plan) []string { return optional(p.Gate) })},
 		{ID: "loopback-tcp", Row: "T10", Try: "TCP to another service on the host's loopback", Run: tcp(loop)},
 		{ID: "loopback-udp", Row: "T10", Try: "UDP to another service on the host's loopback", Run: udp(loop)},
-		{ID: "unix-abstract", Row: "T10", Try: "an abstract socket of the host", Run: func(_ context.Context, p Plan) Finding { return unixDial([]string{"@" + p.Abstract}) }},
-		{ID: "unix-paths", Row: "T10", Try: "sockets of podman, docker, D-Bus, ssh-agent, X11, Wayland", Run: func(_ context.Context, p Plan) Finding { return unixDial(p.Sockets) }},
+		{ID: "unix-abstract", Row: "T10", Try: "an abstract socket of the host", Run: func(_ context.Context, p Plan) Finding { return unixDial(p, []string{"@" + p.Abstract}) }},
+		{ID: "unix-paths", Row: "T10", Try: "sockets of podman, docker, D-Bus, ssh-agent, X11, Wayland", Run: func(_ context.Context, p Plan) Finding { return unixDial(p, p.Sockets) }},
 		{ID: "second-gate", Row: "T17", Try: "another session's gate", Run: tcp(func(p Plan) []string {
 			if p.Second == 0 {
 				return nil
@@ -119,7 +119,7 @@ func direct() []Attack {
 	return all
 }
 
-func some(addr string) []string {
+func optional(addr string) []string {
 	if addr == "" {
 		return nil
 	}
@@ -132,13 +132,13 @@ func tcp(targets func(Plan) []string) func(context.Context, Plan) Finding {
 	return func(ctx context.Context, p Plan) Finding {
 		var found []Finding
 		for _, target := range targets(p) {
-			found = append(found, dialTCP(ctx, target))
+			found = append(found, dialTCP(ctx, p, target))
 		}
 		return worst(found)
 	}
 }
 
-func dialTCP(ctx context.Context, target string) Finding {
+func dialTCP(ctx context.Context, p Plan, target string) Finding {
 	d := net.Dialer{Timeout: 400 * time.Millisecond}
 	conn, err := d.DialContext(ctx, "tcp", target)
 	if err != nil {
@@ -146,7 +146,7 @@ func dialTCP(ctx context.Context, target string) Finding {
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(200 * time.Millisecond))
-	if _, err := conn.Write([]byte(token(current()) + "\n")); err != nil {
+	if _, err := conn.Write([]byte(token(p.ID) + "\n")); err != nil {
 		return got("connected to %s", target)
 	}
 	_, _ = conn.Read(make([]byte, 64)) // so that it arrives before the end
@@ -172,13 +172,13 @@ func udp(targets func(Plan) []string) func(context.Context, Plan) Finding {
 	return func(_ context.Context, p Plan) Finding {
 		var found []Finding
 		for _, target := range targets(p) {
-			found = append(found, sendUDP(target))
+			found = append(found, sendUDP(p, target))
 		}
 		return worst(found)
 	}
 }
 
-func sendUDP(target string) Finding {
+func sendUDP(p Plan, target string) Finding {
 	addr, err := netip.ParseAddrPort(target)
 	if err != nil {
 		return unknown("%v", err)
@@ -191,7 +191,7 @@ func sendUDP(target string) Finding {
 		return refusedAt(target, err)
 	}
 	defer conn.Close()
-	if _, err := conn.Write(query(current())); err != nil {
+	if _, err := conn.Write(query(p.ID)); err != nil {
 		return refusedAt(target, err)
 	}
 	raw, err := conn.(*net.UDPConn).SyscallConn()

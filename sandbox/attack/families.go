@@ -97,7 +97,7 @@ func dialRaw(domain, kind, proto int) error {
 	if err := unix.Connect(fd, to); err != nil {
 		return err
 	}
-	_, err = unix.Write(fd, []byte(token(current())))
+	_, err = unix.Write(fd, []byte("aisb-attack"))
 	return err
 }
 
@@ -119,7 +119,7 @@ func fastOpen() error {
 	}
 	defer unix.Close(fd)
 	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &unix.Timeval{Usec: 400_000})
-	return unix.Sendto(fd, []byte(token(current())), unix.MSG_FASTOPEN, &unix.SockaddrInet4{Port: 443, Addr: netip.MustParseAddr(public4).As4()})
+	return unix.Sendto(fd, []byte("aisb-attack"), unix.MSG_FASTOPEN, &unix.SockaddrInet4{Port: 443, Addr: netip.MustParseAddr(public4).As4()})
 }
 
 // fromGatePort would be let through by a rule that looks at ports alone.
@@ -142,7 +142,7 @@ func fromGatePort(context.Context, Plan) Finding {
 	return got("connected to %s", public4)
 }
 
-func unixDial(paths []string) Finding {
+func unixDial(p Plan, paths []string) Finding {
 	var found []Finding
 	for _, path := range paths {
 		if path == "@" || path == "" {
@@ -157,7 +157,7 @@ func unixDial(paths []string) Finding {
 			found = append(found, refusedAt(path, err))
 			continue
 		}
-		_, _ = conn.Write([]byte(token(current()) + "\n"))
+		_, _ = conn.Write([]byte(token(p.ID) + "\n"))
 		conn.Close()
 		return got("connected to %s", path)
 	}
@@ -189,7 +189,7 @@ func oldTables(context.Context, Plan) Finding {
 
 // bindDevice: the kernel lets anyone bind a socket to an interface that has
 // none yet (since Linux 5.7), so the send has to be refused.
-func bindDevice(context.Context, Plan) Finding {
+func bindDevice(_ context.Context, p Plan) Finding {
 	ifaces, err := net.Interfaces()
 	if err != nil {
 		return unknown("%v", err)
@@ -212,7 +212,7 @@ func bindDevice(context.Context, Plan) Finding {
 		}}
 		conn, err := d.Dial("udp4", public4+":53")
 		if err == nil {
-			_, err = conn.Write(query(current()))
+			_, err = conn.Write(query(p.ID))
 			conn.Close()
 		}
 		if err == nil {
@@ -271,10 +271,10 @@ func netlinkRoute(kind uint16) error {
 }
 
 func resolve(domain string) func(context.Context, Plan) Finding {
-	return func(ctx context.Context, _ Plan) Finding {
+	return func(ctx context.Context, p Plan) Finding {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		addrs, err := net.DefaultResolver.LookupHost(ctx, token(current())+"."+domain)
+		addrs, err := net.DefaultResolver.LookupHost(ctx, token(p.ID)+"."+domain)
 		if err == nil {
 			return got("resolved to %s", strings.Join(addrs, " "))
 		}

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // gateOf is the session's gate, as the proxy variables name it: on pasta's
@@ -96,7 +98,7 @@ func readAnswer(r *bufio.Reader) (answered, error) {
 // refuses judges what a gate answered to what it must refuse.
 func refuses(a answered, err error) Finding {
 	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), err != nil && errnoName(err) == "ECONNRESET", err != nil && errnoName(err) == "EPIPE":
+	case gone(err):
 		return held("closed without an answer")
 	case err != nil:
 		return unknown("%s", errnoName(err))
@@ -108,6 +110,16 @@ func refuses(a answered, err error) Finding {
 		return unknown("answered %v", a)
 	}
 	return held("%v", a)
+}
+
+// gone reports whether a peer has ended a connection.
+func gone(err error) bool {
+	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, unix.ECONNRESET, unix.EPIPE, unix.ENOTCONN} {
+		if errors.Is(err, end) {
+			return true
+		}
+	}
+	return false
 }
 
 // asks is an attack that is one request.
@@ -133,9 +145,9 @@ func connect(target string) string {
 	return "CONNECT " + target + " HTTP/1.1\r\nHost: " + target + "\r\n\r\n"
 }
 
-func unlisted(scheme string) func(Plan) string {
-	return func(Plan) string {
-		name := token(current()) + ".example.com"
+func unlisted(scheme string) func(p Plan) string {
+	return func(p Plan) string {
+		name := token(p.ID) + ".example.com"
 		if scheme == "" {
 			return connect(name + ":443")
 		}
@@ -149,8 +161,8 @@ func toLoopback(host string) func(context.Context, Plan) Finding {
 	return func(ctx context.Context, p Plan) Finding {
 		at := fmt.Sprintf("%s:%d", host, p.LoopPort)
 		return worst([]Finding{
-			asks(func(Plan) string { return connect(at) })(ctx, p),
-			asks(func(Plan) string { return get("http://" + at + "/" + token(current())) })(ctx, p),
+			asks(func(p Plan) string { return connect(at) })(ctx, p),
+			asks(func(p Plan) string { return get("http://" + at + "/" + token(p.ID)) })(ctx, p),
 		})
 	}
 }
@@ -165,32 +177,32 @@ func throughGate() []Attack {
 		{ID: "connect-unlisted", Try: "CONNECT to an unlisted name", Run: asks(unlisted(""))},
 		{ID: "get-ftp", Try: "GET ftp://", Run: asks(unlisted("ftp"))},
 		{ID: "connect-port-not-listed", Try: "the listed name at another port", Run: asks(func(p Plan) string { return connect(allowedAt(p, p.LoopPort)) })},
-		{ID: "get-port-not-listed", Try: "the same by GET", Run: asks(func(p Plan) string { return get("http://" + allowedAt(p, p.LoopPort) + "/" + token(current())) })},
-		{ID: "connect-public-ip", Try: "a public address by CONNECT", Run: asks(func(Plan) string { return connect(public4 + ":443") })},
-		{ID: "connect-public-ip6", Try: "a public IPv6 address by CONNECT", Run: asks(func(Plan) string { return connect("[" + public6 + "]:443") })},
-		{ID: "connect-private", Try: "a private address by CONNECT", Run: asks(func(Plan) string { return connect("192.168.0.1:443") })},
+		{ID: "get-port-not-listed", Try: "the same by GET", Run: asks(func(p Plan) string { return get("http://" + allowedAt(p, p.LoopPort) + "/" + token(p.ID)) })},
+		{ID: "connect-public-ip", Try: "a public address by CONNECT", Run: asks(func(p Plan) string { return connect(public4 + ":443") })},
+		{ID: "connect-public-ip6", Try: "a public IPv6 address by CONNECT", Run: asks(func(p Plan) string { return connect("[" + public6 + "]:443") })},
+		{ID: "connect-private", Try: "a private address by CONNECT", Run: asks(func(p Plan) string { return connect("192.168.0.1:443") })},
 		{ID: "get-metadata", Try: "the cloud's metadata by GET", Run: metadataByGet},
-		{ID: "connect-metadata-name", Try: "the cloud's metadata by name", Run: asks(func(Plan) string { return connect("metadata.google.internal:80") })},
-		{ID: "connect-no-port", Try: "CONNECT without a port", Run: asks(func(Plan) string { return connect(token(current()) + ".example.com") })},
-		{ID: "connect-path", Try: "CONNECT to a path", Run: asks(func(Plan) string { return "CONNECT /x HTTP/1.1\r\nHost: x\r\n\r\n" })},
-		{ID: "connect-userinfo", Try: "the listed name as user of an unlisted one", Run: asks(func(p Plan) string { return connect(p.Allowed + "@" + token(current()) + ".example.com:443") })},
-		{ID: "get-userinfo", Try: "the same by GET", Run: asks(func(p Plan) string { return get("http://" + p.Allowed + "@" + token(current()) + ".example.com/") })},
-		{ID: "connect-suffix", Try: "a name that ends in the listed one", Run: asks(func(p Plan) string { return connect(token(current()) + p.Allowed) })},
+		{ID: "connect-metadata-name", Try: "the cloud's metadata by name", Run: asks(func(p Plan) string { return connect("metadata.google.internal:80") })},
+		{ID: "connect-no-port", Try: "CONNECT without a port", Run: asks(func(p Plan) string { return connect(token(p.ID) + ".example.com") })},
+		{ID: "connect-path", Try: "CONNECT to a path", Run: asks(func(p Plan) string { return "CONNECT /x HTTP/1.1\r\nHost: x\r\n\r\n" })},
+		{ID: "connect-userinfo", Try: "the listed name as user of an unlisted one", Run: asks(func(p Plan) string { return connect(p.Allowed + "@" + token(p.ID) + ".example.com:443") })},
+		{ID: "get-userinfo", Try: "the same by GET", Run: asks(func(p Plan) string { return get("http://" + p.Allowed + "@" + token(p.ID) + ".example.com/") })},
+		{ID: "connect-suffix", Try: "a name that ends in the listed one", Run: asks(func(p Plan) string { return connect(token(p.ID) + p.Allowed) })},
 		{ID: "connect-prefix", Try: "a name that begins with the listed one", Run: asks(func(p Plan) string {
 			host, port, _ := net.SplitHostPort(p.Allowed)
-			return connect(host + "." + token(current()) + ".example.com:" + port)
+			return connect(host + "." + token(p.ID) + ".example.com:" + port)
 		})},
 		{ID: "connect-nul", Try: "a NUL after the listed name", Run: asks(func(p Plan) string {
-			return connect("host.containers.internal\x00." + token(current()) + ".example.com:443")
+			return connect("host.containers.internal\x00." + token(p.ID) + ".example.com:443")
 		})},
-		{ID: "connect-percent", Try: "percent escapes in the name", Run: asks(func(Plan) string { return connect("%6cocalhost:443") })},
+		{ID: "connect-percent", Try: "percent escapes in the name", Run: asks(func(p Plan) string { return connect("%6cocalhost:443") })},
 		{ID: "connect-unicode", Try: "digits of other scripts: 127.0.0.¹", Run: asks(func(p Plan) string { return connect(fmt.Sprintf("127.0.0.¹:%d", p.LoopPort)) })},
-		{ID: "connect-control", Try: "a tunnel to the gate's own names", Run: asks(func(Plan) string { return connect("control.aisb.invalid:80") })},
-		{ID: "origin-form", Try: "a request without a host in its target", Run: asks(func(Plan) string {
-			return "GET / HTTP/1.1\r\nHost: " + token(current()) + ".example.com\r\n\r\n"
+		{ID: "connect-control", Try: "a tunnel to the gate's own names", Run: asks(func(p Plan) string { return connect("control.aisb.invalid:80") })},
+		{ID: "origin-form", Try: "a request without a host in its target", Run: asks(func(p Plan) string {
+			return "GET / HTTP/1.1\r\nHost: " + token(p.ID) + ".example.com\r\n\r\n"
 		})},
-		{ID: "socks5", Try: "SOCKS5 to the gate", Run: asks(func(Plan) string { return "\x05\x01\x00" })},
-		{ID: "http2", Try: "HTTP/2 to the gate", Run: asks(func(Plan) string { return "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" })},
+		{ID: "socks5", Try: "SOCKS5 to the gate", Run: asks(func(p Plan) string { return "\x05\x01\x00" })},
+		{ID: "http2", Try: "HTTP/2 to the gate", Run: asks(func(p Plan) string { return "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" })},
 	}
 	for i := range all {
 		all[i].Row = "T6"
@@ -220,7 +232,7 @@ func allowedAt(p Plan, port int) string {
 func metadataByGet(ctx context.Context, p Plan) Finding {
 	var list []Finding
 	for _, at := range metadata {
-		list = append(list, asks(func(Plan) string { return get("http://" + at + "/latest/meta-data/") })(ctx, p))
+		list = append(list, asks(func(p Plan) string { return get("http://" + at + "/latest/meta-data/") })(ctx, p))
 	}
 	return worst(list)
 }
@@ -228,7 +240,7 @@ func metadataByGet(ctx context.Context, p Plan) Finding {
 func hostByGate(ctx context.Context, p Plan) Finding {
 	var list []Finding
 	for _, at := range at(p.HostIPs, p.AnyPort) {
-		list = append(list, asks(func(Plan) string { return connect(at) })(ctx, p))
+		list = append(list, asks(func(p Plan) string { return connect(at) })(ctx, p))
 	}
 	return worst(list)
 }
@@ -241,7 +253,7 @@ func gateItself(ctx context.Context, p Plan) Finding {
 	port := int(gate.Port())
 	var list []Finding
 	for _, at := range []string{p.Gate, fmt.Sprintf("127.0.0.1:%d", port), fmt.Sprintf("[::1]:%d", port), allowedAt(p, port)} {
-		list = append(list, asks(func(Plan) string { return connect(at) })(ctx, p))
+		list = append(list, asks(func(p Plan) string { return connect(at) })(ctx, p))
 	}
 	return worst(list)
 }

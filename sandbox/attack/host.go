@@ -48,7 +48,7 @@ type Canaries struct {
 // Lay makes the canaries in dir, an empty directory of the user's.
 func Lay(dir string) (*Canaries, error) {
 	c := &Canaries{Dir: dir}
-	for _, step := range []func() error{c.files, c.addresses, c.services, c.sockets, c.allowed, c.nameServer} {
+	for _, step := range []func() error{c.files, c.weaken, c.addresses, c.services, c.sockets, c.allowed, c.nameServer} {
 		if err := step(); err != nil {
 			c.Close()
 			return nil, fmt.Errorf("lay canaries: %w", err)

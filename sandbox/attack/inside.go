@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,7 +22,7 @@ import (
 )
 
 // Command is the hidden command of aisb that is the part inside. Without an
-// argument it runs the battery, with the id of an attack that one alone.
+// argument it runs the battery, with the ids of attacks those alone.
 const Command = "attack-inside"
 
 // Answer is a line of what the part inside says.
@@ -65,29 +66,47 @@ func inside(args []string, stdin io.Reader, stdout io.Writer) error {
 		return fmt.Errorf("read the plan: %w", err)
 	}
 	p.Gate = gateOf(os.Getenv)
-	if len(args) == 1 {
-		return one(args[0], p, stdout)
+	if len(args) > 0 {
+		return some(args, p, stdout)
 	}
 	return all(text, p, stdout)
 }
 
-// current is the attack that this process is.
-func current() string { return os.Args[len(os.Args)-1] }
-
-// one runs one attack in this process.
-func one(id string, p Plan, stdout io.Writer) error {
-	for _, a := range append(Battery(), Controls()...) {
-		if a.ID == id && a.Run != nil {
-			ctx, cancel := context.WithTimeout(context.Background(), timeout)
-			defer cancel()
-			return json.NewEncoder(stdout).Encode(a.Run(ctx, p))
+// some runs attacks in this process, one after the other, and writes a line for
+// each.
+func some(ids []string, p Plan, stdout io.Writer) error {
+	out := json.NewEncoder(stdout)
+	all := append(Battery(), Controls()...)
+	for _, id := range ids {
+		i := slices.IndexFunc(all, func(a Attack) bool { return a.ID == id && a.Run != nil })
+		if i < 0 {
+			return fmt.Errorf("no attack has the id %q", id)
+		}
+		if err := out.Encode(answer(all[i], p)); err != nil {
+			return err
 		}
 	}
-	return fmt.Errorf("no attack has the id %q", id)
+	return nil
 }
 
-// all runs each in a process of its own: a filter may answer by a signal, and
-// what one spoils is gone with it.
+func answer(a Attack, p Plan) Answer {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	p.ID = a.ID
+	begin := time.Now()
+	finding := a.Run(ctx, p)
+	// A control shows that something can be done: once will do. An attack that
+	// was tried again would be counted twice by the canaries.
+	for range 2 {
+		if a.Row == control && finding.Verdict != Out {
+			finding = a.Run(ctx, p)
+		}
+	}
+	return Answer{ID: a.ID, Millis: time.Since(begin).Milliseconds(), Finding: finding}
+}
+
+// all runs everything in processes of its own: a filter may answer by a signal,
+// and what one spoils is gone with it.
 func all(plan []byte, p Plan, stdout io.Writer) error {
 	out := json.NewEncoder(stdout)
 	var mu sync.Mutex
@@ -100,60 +119,99 @@ func all(plan []byte, p Plan, stdout io.Writer) error {
 		}
 	}
 	say(Answer{Gate: p.Gate})
-	list := append(Controls(), Battery()...)
-	jobs := make(chan Attack)
+	together, alone := batches(append(Controls(), Battery()...))
+	jobs := make(chan []string)
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
-			for a := range jobs {
-				say(child(a, plan))
+			for ids := range jobs {
+				children(ids, plan, say)
 			}
 		})
 	}
-	for _, a := range list {
-		if a.Run != nil && !a.Alone {
-			jobs <- a
-		}
+	for _, ids := range together {
+		jobs <- ids
 	}
 	close(jobs)
 	wg.Wait()
-	for _, a := range list {
-		if a.Run != nil && a.Alone {
-			say(child(a, plan))
-		}
+	for _, id := range alone {
+		children([]string{id}, plan, say)
 	}
 	say(Answer{Done: true})
 	return failed
 }
 
-// child runs one attack, and kills it and all it started when it takes too long.
-func child(a Attack, plan []byte) Answer {
-	begin := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "/proc/self/exe", Command, a.ID)
+// batches are the attacks by the processes that they are run in.
+func batches(list []Attack) (together [][]string, alone []string) {
+	const most = 12
+	var batch []string
+	for _, a := range list {
+		switch {
+		case a.Run == nil:
+		case a.Alone:
+			alone = append(alone, a.ID)
+		case a.Own:
+			together = append(together, []string{a.ID})
+		default:
+			if batch = append(batch, a.ID); len(batch) == most {
+				together, batch = append(together, batch), nil
+			}
+		}
+	}
+	if batch != nil {
+		together = append(together, batch)
+	}
+	return together, alone
+}
+
+// children runs attacks in one process, as long as it lives: the one at which it
+// ended has no finding, those after it are run in another.
+func children(ids []string, plan []byte, say func(Answer)) {
+	for len(ids) > 0 {
+		n, why := child(ids, plan, say)
+		if ids = ids[n:]; len(ids) > 0 {
+			say(Answer{ID: ids[0], Finding: unknown("%s", why)})
+			ids = ids[1:]
+		}
+	}
+}
+
+// child runs attacks in a process that is killed, with all it started, when one
+// takes too long. It returns how many answered, and how it ended.
+func child(ids []string, plan []byte, say func(Answer)) (n int, why string) {
+	cmd := exec.Command("/proc/self/exe", append([]string{Command}, ids...)...)
 	cmd.Stdin = bytes.NewReader(plan)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
 	cmd.WaitDelay = time.Second
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	answer := Answer{ID: a.ID, Millis: time.Since(begin).Milliseconds()}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
 	if err == nil {
-		err = json.Unmarshal(stdout.Bytes(), &answer.Finding)
+		err = cmd.Start()
 	}
 	if err != nil {
-		answer.Finding = unknown("%s", ended(ctx, err, stderr.String()))
+		return 0, err.Error()
 	}
-	return answer
+	late := time.AfterFunc(2*timeout, func() { _ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) })
+	for lines := json.NewDecoder(stdout); n < len(ids); n++ {
+		var a Answer
+		if lines.Decode(&a) != nil {
+			break
+		}
+		late.Reset(2 * timeout)
+		say(a)
+	}
+	inTime := late.Stop()
+	_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // and what it has left behind
+	err = cmd.Wait()
+	return n, ended(!inTime, err, stderr.String())
 }
 
 // ended says why an attack has no finding. By a signal it may have been
 // stopped, but nobody can tell from this.
-func ended(ctx context.Context, err error, stderr string) string {
-	if ctx.Err() != nil {
-		return fmt.Sprintf("ended after %v", timeout)
+func ended(late bool, err error, stderr string) string {
+	if late {
+		return "took too long, and was ended"
 	}
 	first, _, _ := strings.Cut(stderr, "\n")
 	return strings.TrimSpace(fmt.Sprintf("%v %s", err, first))
@@ -196,10 +254,13 @@ func Controls() []Attack {
 		}},
 	}
 	for i := range all {
-		all[i].Row = "control"
+		all[i].Row = control
 	}
 	return all
 }
+
+// control is the row of what is no attack.
+const control = "control"
 
 // notHere is the finding of a control for what this session doesn't have.
 var notHere = Finding{Out, "this session has no gate"}
@@ -214,7 +275,7 @@ func needsGate(raw func(Plan) string) func(context.Context, Plan) Finding {
 }
 
 // loopback connects and sends to itself.
-func loopback(ctx context.Context, _ Plan) Finding {
+func loopback(ctx context.Context, p Plan) Finding {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return unknown("%s", errnoName(err))
@@ -225,7 +286,7 @@ func loopback(ctx context.Context, _ Plan) Finding {
 		return unknown("%s", errnoName(err))
 	}
 	defer u.Close()
-	for _, f := range []Finding{dialTCP(ctx, l.Addr().String()), sendUDP(u.LocalAddr().String())} {
+	for _, f := range []Finding{dialTCP(ctx, p, l.Addr().String()), sendUDP(p, u.LocalAddr().String())} {
 		if f.Verdict != Out {
 			return f
 		}

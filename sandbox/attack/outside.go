@@ -16,7 +16,7 @@ func outside() []Attack {
 		{ID: "fence-proof", Row: "T14", Try: "a start whose fence is not proved"},
 		{ID: "empty-allowlist", Row: "T14", Try: "a start with an empty allowlist"},
 		{ID: "mount-home", Row: "T1", Try: "a run in the home directory, and in /"},
-		{ID: "mount-ssh", Row: "T2", Try: "a run in ~/.ssh, and a mount of it"},
+		{ID: "mount-ssh", Row: "T2", Try: "a run in ~/.ssh, and in a directory that holds it"},
 		{ID: "mount-state", Row: "T2", Try: "a mount of aisb's own state, cache and runtime directory"},
 		{ID: "mount-symlink", Row: "T20", Try: "a project that is a link to the home directory"},
 		{ID: "host-socket", Row: "T19", Try: "a run in a directory with a listening socket of the host's"},

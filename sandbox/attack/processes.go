@@ -34,7 +34,7 @@ func processes() []Attack {
 			return err
 		})},
 		{ID: "pid1-getfd", Row: "T3", Try: "pidfd_getfd: take the lifeline of pid 1", Run: getfd},
-		{ID: "pid1-ptrace", Row: "T7", Try: "ptrace pid 1", Run: call(func() error { return unix.PtraceAttach(1) })},
+		{ID: "pid1-ptrace", Row: "T7", Try: "ptrace pid 1", Own: true, Run: call(func() error { return unix.PtraceAttach(1) })},
 		{ID: "pid1-vm-read", Row: "T3", Try: "process_vm_readv of pid 1", Run: call(func() error { return vm(unix.SYS_PROCESS_VM_READV) })},
 		{ID: "pid1-vm-write", Row: "T7", Try: "process_vm_writev into pid 1", Run: call(func() error { return vm(unix.SYS_PROCESS_VM_WRITEV) })},
 		{ID: "pid1-madvise", Row: "T7", Try: "process_madvise on pid 1", Run: madvise},
@@ -42,13 +42,8 @@ func processes() []Attack {
 			_, err := os.Readlink("/proc/1/ns/net")
 			return err
 		})},
-		{ID: "pid1-limits", Row: "T7", Try: "prlimit: change a limit of pid 1", Run: call(func() error {
-			// Its own value: nothing changes where it works.
-			var l unix.Rlimit
-			if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
-				return fmt.Errorf("own limit: %v", err)
-			}
-			return unix.Prlimit(1, unix.RLIMIT_NOFILE, &l, nil)
+		{ID: "pid1-limits", Row: "T7", Try: "prlimit: let pid 1 dump core", Run: call(func() error {
+			return unix.Prlimit(1, unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1 << 30, Max: 1 << 30}, nil)
 		})},
 		{ID: "pid1-faults", Row: "T7", Try: "queue faults to pid 1, so that it crashes", Run: queueFaults, Alone: true},
 		{ID: "pid1-kill", Row: "T7", Try: "kill -9 1", Run: killFirst, Alone: true},
@@ -102,6 +97,10 @@ func searchProc(name, mark string) Finding {
 	}
 	return held("not in %d processes, %d refused", len(list), refused)
 }
+
+// InArguments looks for a mark in the arguments of the processes that this
+// process sees.
+func InArguments(mark string) Finding { return searchProc("cmdline", mark) }
 
 // othersEnviron looks into the processes that this battery didn't start.
 func othersEnviron(_ context.Context, p Plan) Finding {

