@@ -63,6 +63,8 @@ func (a *attackOptions) run(ctx context.Context, u *ui, asJSON bool) (err error)
 	if err := checkUser("aisb doctor --attack", os.Getuid()); err != nil {
 		return err
 	}
+	began, stop := untilSignal(ctx) // so that nothing is left behind
+	defer stop()
 	dir, err := os.MkdirTemp("", "aisb-attack-")
 	if err != nil {
 		return &exitError{code: exitPodman, err: err, hint: "TMPDIR names a directory that you can write to"}
@@ -73,14 +75,17 @@ func (a *attackOptions) run(ctx context.Context, u *ui, asJSON bool) (err error)
 		return &exitError{code: exitPodman, err: err}
 	}
 	defer canaries.Close()
-	second, err := canaries.StartSecond(ctx, "/proc/self/exe")
+	second, err := canaries.StartSecond(began, "/proc/self/exe")
 	if err != nil {
 		return &exitError{code: exitPodman, err: err}
 	}
 	b := &battery{u: u, options: a, canaries: canaries, extra: map[string]attack.Finding{}}
 	defer b.erase()
-	err = b.run(ctx)
+	err = b.run(ctx, began)
 	b.extra["second-gate-report"] = second.Stop(ctx)
+	if i := interruptedError(began, "the battery was through"); i != nil {
+		return i
+	}
 	if err != nil {
 		return err
 	}
@@ -98,8 +103,8 @@ type battery struct {
 	drawn    bool
 }
 
-// run starts the session and hears the part inside.
-func (b *battery) run(ctx context.Context) error {
+// run starts the session and hears the part inside. began ends with a signal.
+func (b *battery) run(ctx, began context.Context) error {
 	back, err := os.Getwd()
 	if err != nil {
 		return err
@@ -121,31 +126,22 @@ func (b *battery) run(ctx context.Context) error {
 	for _, w := range p.warnings {
 		b.u.warnf("%s", w)
 	}
-	host, err := b.host(ctx, p)
+	host, err := b.host(began, p)
 	if err != nil {
 		return err
 	}
-	begin, stop := untilSignal(ctx)
-	defer stop()
-	session, err := sandbox.Start(begin, host, p.spec, sandbox.Events{Stage: func(s handshake.Stage) {
+	session, err := sandbox.Start(began, host, p.spec, sandbox.Events{Stage: func(s handshake.Stage) {
 		if s.Warning != "" {
 			b.u.warnf("%s", s.Warning)
 		}
 	}})
 	if err != nil {
-		if i := interruptedError(begin, "the battery ran"); i != nil {
-			return i
-		}
 		return startError(err)
 	}
-	cut := context.AfterFunc(begin, session.Kill)
-	defer cut()
+	defer context.AfterFunc(began, session.Kill)()
 	heard := b.hear(ctx, session, host, p.spec.Name)
 	result := session.Wait(ctx)
 	b.ended(p.spec, result)
-	if i := interruptedError(begin, "the battery was through"); i != nil {
-		return i
-	}
 	return heard
 }
 

@@ -4,6 +4,7 @@ package attack
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -51,7 +52,7 @@ func calls() []Attack {
 	list := []Attack{
 		{ID: "setns", Own: true, Row: "T8", Try: "setns", Run: refused(unix.SYS_SETNS, bad, 0)},
 		{ID: "nsenter-pid1", Row: "T8", Try: "open the namespaces of pid 1", Run: call(func() error { return open("/proc/1/ns/net") })},
-		{ID: "unshare-all", Own: true, Row: "T8", Try: "unshare of user, mount, net and pid at once", Run: call(func() error { return sys(unix.SYS_UNSHARE, nsAll) })},
+		{ID: "unshare-all", Own: true, Row: "T8", Try: "unshare of user, mount, net and pid at once", Run: call(func() error { return alone(unix.SYS_UNSHARE, nsAll) })},
 		{ID: "clone3-user", Row: "T8", Try: "clone3 with CLONE_NEWUSER", Run: call(func() error { return clone3(unix.CLONE_NEWUSER) })},
 		{ID: "clone3-all", Row: "T8", Try: "clone3 with all namespaces", Run: call(func() error { return clone3(nsAll) })},
 		{ID: "open-by-handle", Row: "T2", Try: "open_by_handle_at", Run: refused(unix.SYS_OPEN_BY_HANDLE_AT, bad, 0, 0)},
@@ -96,7 +97,7 @@ func calls() []Attack {
 	for _, ns := range namespaces {
 		list = append(list,
 			Attack{ID: "unshare-" + ns.name, Own: true, Row: "T8", Try: "unshare: a fresh " + ns.name + " namespace",
-				Run: call(func() error { return sys(unix.SYS_UNSHARE, ns.flag) })},
+				Run: call(func() error { return alone(unix.SYS_UNSHARE, ns.flag) })},
 			Attack{ID: "clone-" + ns.name, Row: "T8", Try: "clone into a fresh " + ns.name + " namespace",
 				Run: call(func() error { return fork(unix.SYS_CLONE, ns.flag|uintptr(unix.SIGCHLD)) })})
 	}
@@ -131,6 +132,37 @@ func fork(nr uintptr, args ...uintptr) error {
 	}
 	if pid == 0 {
 		unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+	}
+	return nil
+}
+
+// alone makes a call in a process of one thread, which a Go program never is:
+// the kernel lets no other leave its user namespace (unshare(2), EINVAL).
+func alone(nr, arg uintptr) error {
+	pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	if pid == 0 {
+		_, _, errno := unix.RawSyscall(nr, arg, 0, 0)
+		unix.RawSyscall(unix.SYS_EXIT_GROUP, uintptr(errno), 0, 0)
+	}
+	var ws unix.WaitStatus
+	for {
+		_, err := unix.Wait4(int(pid), &ws, 0, nil)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("wait for it: %v", err)
+		}
+		break
+	}
+	if !ws.Exited() {
+		return fmt.Errorf("ended by signal %d", ws.Signal())
+	}
+	if ws.ExitStatus() != 0 {
+		return syscall.Errno(ws.ExitStatus())
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -29,7 +30,7 @@ const (
 var metadata = []string{"169.254.169.254:80", "169.254.170.2:80", "168.63.129.16:80", "100.100.100.200:80"}
 
 // list makes a plan's targets of constant ones.
-func list(targets ...string) func(p Plan) []string { return func(p Plan) []string { return targets } }
+func list(targets ...string) func(Plan) []string { return func(Plan) []string { return targets } }
 
 // at joins addresses with a port of the plan's.
 func at(addrs []string, port int) []string {
@@ -54,19 +55,31 @@ func ipv6(addrs []string, want bool) []string {
 // direct are attacks that go past the gate: on the network (T5), on the host's
 // other services (T10), on another's gate (T17).
 func direct() []Attack {
-	loop := func(p Plan) []string { return at(p.Loopback, p.LoopPort) }
-	anyOf := func(want6 bool) func(p Plan) []string {
-		return func(p Plan) []string { return at(ipv6(p.HostIPs, want6), p.AnyPort) }
-	}
-	gateway := func(port string) func(p Plan) []string {
-		return func(p Plan) []string {
-			if gw, ok := defaultGateway(); ok {
-				return []string{net.JoinHostPort(gw, port)}
-			}
-			return nil
+	all := slices.Concat(directTCP(), directUDP(), beside())
+	for i := range all {
+		if all[i].Row == "" {
+			all[i].Row = "T5"
 		}
 	}
-	all := []Attack{
+	return all
+}
+
+// anyOf are the host's addresses of a family, at the canary's port.
+func anyOf(want6 bool) func(Plan) []string {
+	return func(p Plan) []string { return at(ipv6(p.HostIPs, want6), p.AnyPort) }
+}
+
+func gateway(port string) func(Plan) []string {
+	return func(Plan) []string {
+		if gw, ok := defaultGateway(); ok {
+			return []string{net.JoinHostPort(gw, port)}
+		}
+		return nil
+	}
+}
+
+func directTCP() []Attack {
+	return []Attack{
 		{ID: "tcp-private", Try: "TCP to private addresses", Run: tcp(list("10.0.0.1:80", "172.16.0.1:80", "192.168.0.1:80", "100.64.0.1:80"))},
 		{ID: "tcp-public", Try: "TCP to a public address", Run: tcp(list(public4+":443", public4+":80", public4+":22", public4+":53", public4+":853"))},
 		{ID: "tcp-link-local", Try: "TCP to link-local addresses", Run: tcp(list("169.254.0.1:80", "169.254.1.2:80", "169.254.1.4:80"))},
@@ -87,6 +100,11 @@ func direct() []Attack {
 		{ID: "dccp", Try: "DCCP", Run: absent(unix.AF_INET, 6 /* SOCK_DCCP */, 33)},
 		{ID: "udplite", Try: "UDP-Lite", Run: absent(unix.AF_INET, unix.SOCK_DGRAM, 136)},
 		{ID: "icmp", Try: "an echo request by a datagram socket", Run: absent(unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_ICMP)},
+	}
+}
+
+func directUDP() []Attack {
+	return []Attack{
 		{ID: "udp-public", Try: "UDP to a public address: DNS, NTP, QUIC, VPN", Run: udp(list(public4+":53", public4+":123", public4+":443", public4+":51820"))},
 		{ID: "udp-host", Try: "UDP to the host's own addresses", Run: udp(anyOf(false))},
 		{ID: "udp6-host", Try: "the same over IPv6", Run: udp(anyOf(true))},
@@ -100,6 +118,13 @@ func direct() []Attack {
 		{ID: "dns-loopback", Try: "the host's stub resolver", Run: both(func(p Plan) []string { return at(p.Loopback, 53) })},
 		{ID: "gate-other-ports", Try: "the gate's address at other ports", Run: gateNeighbours},
 		{ID: "gate-udp", Try: "UDP to the gate's port", Run: udp(func(p Plan) []string { return optional(p.Gate) })},
+	}
+}
+
+// beside are attacks on what else the host has.
+func beside() []Attack {
+	loop := func(p Plan) []string { return at(p.Loopback, p.LoopPort) }
+	return []Attack{
 		{ID: "loopback-tcp", Row: "T10", Try: "TCP to another service on the host's loopback", Run: tcp(loop)},
 		{ID: "loopback-udp", Row: "T10", Try: "UDP to another service on the host's loopback", Run: udp(loop)},
 		{ID: "unix-abstract", Row: "T10", Try: "an abstract socket of the host", Run: func(_ context.Context, p Plan) Finding { return unixDial(p, []string{"@" + p.Abstract}) }},
@@ -111,12 +136,6 @@ func direct() []Attack {
 			return at(p.Loopback, p.Second)
 		})},
 	}
-	for i := range all {
-		if all[i].Row == "" {
-			all[i].Row = "T5"
-		}
-	}
-	return all
 }
 
 func optional(addr string) []string {

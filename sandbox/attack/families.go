@@ -128,7 +128,11 @@ func fromGatePort(context.Context, Plan) Finding {
 	if err != nil {
 		return unknown("this session has no gate")
 	}
-	d := net.Dialer{Timeout: 400 * time.Millisecond, LocalAddr: &net.TCPAddr{Port: int(gate.Port())},
+	from := &net.TCPAddr{Port: int(gate.Port())}
+	if gate.Addr().IsLoopback() { // an inner listener has that port itself
+		from.IP = net.IPv4(127, 0, 0, 2)
+	}
+	d := net.Dialer{Timeout: 400 * time.Millisecond, LocalAddr: from,
 		Control: func(_, _ string, c syscall.RawConn) error {
 			return c.Control(func(fd uintptr) {
 				_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)

@@ -190,7 +190,7 @@ func hostHomes(context.Context, Plan) Finding {
 			list = append(list, judged(err))
 		}
 	}
-	_, err := os.ReadDir("/root/.ssh")
+	_, err := os.ReadDir(filepath.Join("/root", ".ssh"))
 	if os.IsNotExist(err) {
 		err = unix.EACCES // nothing of that name: as good as a refusal
 	}

@@ -102,7 +102,7 @@ func refuses(a answered, err error) Finding {
 		return held("closed without an answer")
 	case err != nil:
 		return unknown("%s", errnoName(err))
-	case a.status >= 200 && a.status < 400:
+	case a.status >= 100 && a.status < 400:
 		return got("answered %v", a)
 	case a.reason == "dns-failure", a.reason == "dial-failure", a.reason == "nxdomain", a.reason == "upstream-failure":
 		return got("answered %v: it tried", a)
@@ -145,7 +145,7 @@ func connect(target string) string {
 	return "CONNECT " + target + " HTTP/1.1\r\nHost: " + target + "\r\n\r\n"
 }
 
-func unlisted(scheme string) func(p Plan) string {
+func unlisted(scheme string) func(Plan) string {
 	return func(p Plan) string {
 		name := token(p.ID) + ".example.com"
 		if scheme == "" {
@@ -161,7 +161,7 @@ func toLoopback(host string) func(context.Context, Plan) Finding {
 	return func(ctx context.Context, p Plan) Finding {
 		at := fmt.Sprintf("%s:%d", host, p.LoopPort)
 		return worst([]Finding{
-			asks(func(p Plan) string { return connect(at) })(ctx, p),
+			asks(func(Plan) string { return connect(at) })(ctx, p),
 			asks(func(p Plan) string { return get("http://" + at + "/" + token(p.ID)) })(ctx, p),
 		})
 	}
@@ -178,13 +178,13 @@ func throughGate() []Attack {
 		{ID: "get-ftp", Try: "GET ftp://", Run: asks(unlisted("ftp"))},
 		{ID: "connect-port-not-listed", Try: "the listed name at another port", Run: asks(func(p Plan) string { return connect(allowedAt(p, p.LoopPort)) })},
 		{ID: "get-port-not-listed", Try: "the same by GET", Run: asks(func(p Plan) string { return get("http://" + allowedAt(p, p.LoopPort) + "/" + token(p.ID)) })},
-		{ID: "connect-public-ip", Try: "a public address by CONNECT", Run: asks(func(p Plan) string { return connect(public4 + ":443") })},
-		{ID: "connect-public-ip6", Try: "a public IPv6 address by CONNECT", Run: asks(func(p Plan) string { return connect("[" + public6 + "]:443") })},
-		{ID: "connect-private", Try: "a private address by CONNECT", Run: asks(func(p Plan) string { return connect("192.168.0.1:443") })},
+		{ID: "connect-public-ip", Try: "a public address by CONNECT", Run: asks(func(Plan) string { return connect(public4 + ":443") })},
+		{ID: "connect-public-ip6", Try: "a public IPv6 address by CONNECT", Run: asks(func(Plan) string { return connect("[" + public6 + "]:443") })},
+		{ID: "connect-private", Try: "a private address by CONNECT", Run: asks(func(Plan) string { return connect("192.168.0.1:443") })},
 		{ID: "get-metadata", Try: "the cloud's metadata by GET", Run: metadataByGet},
-		{ID: "connect-metadata-name", Try: "the cloud's metadata by name", Run: asks(func(p Plan) string { return connect("metadata.google.internal:80") })},
+		{ID: "connect-metadata-name", Try: "the cloud's metadata by name", Run: asks(func(Plan) string { return connect("metadata.google.internal:80") })},
 		{ID: "connect-no-port", Try: "CONNECT without a port", Run: asks(func(p Plan) string { return connect(token(p.ID) + ".example.com") })},
-		{ID: "connect-path", Try: "CONNECT to a path", Run: asks(func(p Plan) string { return "CONNECT /x HTTP/1.1\r\nHost: x\r\n\r\n" })},
+		{ID: "connect-path", Try: "CONNECT to a path", Run: asks(func(Plan) string { return "CONNECT /x HTTP/1.1\r\nHost: x\r\n\r\n" })},
 		{ID: "connect-userinfo", Try: "the listed name as user of an unlisted one", Run: asks(func(p Plan) string { return connect(p.Allowed + "@" + token(p.ID) + ".example.com:443") })},
 		{ID: "get-userinfo", Try: "the same by GET", Run: asks(func(p Plan) string { return get("http://" + p.Allowed + "@" + token(p.ID) + ".example.com/") })},
 		{ID: "connect-suffix", Try: "a name that ends in the listed one", Run: asks(func(p Plan) string { return connect(token(p.ID) + p.Allowed) })},
@@ -195,14 +195,14 @@ func throughGate() []Attack {
 		{ID: "connect-nul", Try: "a NUL after the listed name", Run: asks(func(p Plan) string {
 			return connect("host.containers.internal\x00." + token(p.ID) + ".example.com:443")
 		})},
-		{ID: "connect-percent", Try: "percent escapes in the name", Run: asks(func(p Plan) string { return connect("%6cocalhost:443") })},
+		{ID: "connect-percent", Try: "percent escapes in the name", Run: asks(func(Plan) string { return connect("%6cocalhost:443") })},
 		{ID: "connect-unicode", Try: "digits of other scripts: 127.0.0.¹", Run: asks(func(p Plan) string { return connect(fmt.Sprintf("127.0.0.¹:%d", p.LoopPort)) })},
-		{ID: "connect-control", Try: "a tunnel to the gate's own names", Run: asks(func(p Plan) string { return connect("control.aisb.invalid:80") })},
+		{ID: "connect-control", Try: "a tunnel to the gate's own names", Run: asks(func(Plan) string { return connect("control.aisb.invalid:80") })},
 		{ID: "origin-form", Try: "a request without a host in its target", Run: asks(func(p Plan) string {
 			return "GET / HTTP/1.1\r\nHost: " + token(p.ID) + ".example.com\r\n\r\n"
 		})},
-		{ID: "socks5", Try: "SOCKS5 to the gate", Run: asks(func(p Plan) string { return "\x05\x01\x00" })},
-		{ID: "http2", Try: "HTTP/2 to the gate", Run: asks(func(p Plan) string { return "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" })},
+		{ID: "socks5", Try: "SOCKS5 to the gate", Run: asks(func(Plan) string { return "\x05\x01\x00" })},
+		{ID: "http2", Try: "HTTP/2 to the gate", Run: asks(func(Plan) string { return "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" })},
 	}
 	for i := range all {
 		all[i].Row = "T6"
@@ -232,7 +232,7 @@ func allowedAt(p Plan, port int) string {
 func metadataByGet(ctx context.Context, p Plan) Finding {
 	var list []Finding
 	for _, at := range metadata {
-		list = append(list, asks(func(p Plan) string { return get("http://" + at + "/latest/meta-data/") })(ctx, p))
+		list = append(list, asks(func(Plan) string { return get("http://" + at + "/latest/meta-data/") })(ctx, p))
 	}
 	return worst(list)
 }
@@ -240,7 +240,7 @@ func metadataByGet(ctx context.Context, p Plan) Finding {
 func hostByGate(ctx context.Context, p Plan) Finding {
 	var list []Finding
 	for _, at := range at(p.HostIPs, p.AnyPort) {
-		list = append(list, asks(func(p Plan) string { return connect(at) })(ctx, p))
+		list = append(list, asks(func(Plan) string { return connect(at) })(ctx, p))
 	}
 	return worst(list)
 }
@@ -253,7 +253,7 @@ func gateItself(ctx context.Context, p Plan) Finding {
 	port := int(gate.Port())
 	var list []Finding
 	for _, at := range []string{p.Gate, fmt.Sprintf("127.0.0.1:%d", port), fmt.Sprintf("[::1]:%d", port), allowedAt(p, port)} {
-		list = append(list, asks(func(p Plan) string { return connect(at) })(ctx, p))
+		list = append(list, asks(func(Plan) string { return connect(at) })(ctx, p))
 	}
 	return worst(list)
 }

@@ -131,14 +131,16 @@ func (c *Canaries) files() error {
 		all[filepath.Join(c.Project(), name)] = text
 	}
 	for path, text := range all {
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			return err
 		}
 	}
-	return nil
+	// Root of the container, where a hatch keeps it, is another user without
+	// rights over files. Dir itself is closed to all others.
+	return os.Chmod(c.Project(), 0o755)
 }
 
 // addresses are the host's own, a few of each family.

@@ -13,7 +13,7 @@ import (
 )
 
 // linkLocal gives an address the zone of each interface.
-func linkLocal(addr, port string) func(p Plan) []string {
+func linkLocal(addr, port string) func(Plan) []string {
 	return func(p Plan) []string {
 		ifaces, err := net.Interfaces()
 		if err != nil {

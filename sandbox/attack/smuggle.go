@@ -19,12 +19,12 @@ func smuggled() []Attack {
 	second := func(p Plan) string {
 		return "GET http://" + token(p.ID) + ".example.com/" + token(p.ID) + " HTTP/1.1\r\nHost: " + token(p.ID) + ".example.com\r\n\r\n"
 	}
-	post := func(fields, body string) func(p Plan) string {
+	post := func(fields, body string) func(Plan) string {
 		return func(p Plan) string {
 			return "POST http://" + p.Allowed + "/ HTTP/1.1\r\nHost: " + p.Allowed + "\r\n" + fields + "\r\n" + body + second(p)
 		}
 	}
-	head := func(fields string) func(p Plan) string {
+	head := func(fields string) func(Plan) string {
 		return func(p Plan) string {
 			return "GET http://" + p.Allowed + "/ HTTP/1.1\r\nHost: " + p.Allowed + "\r\n" + fields + "\r\n"
 		}
@@ -200,7 +200,7 @@ func dnsLabels(ctx context.Context, p Plan) Finding {
 	var list []Finding
 	for i := range 4 {
 		name := fmt.Sprintf("%s%d.%s.example.com", strings.Repeat("7a", 25), i, token(p.ID))
-		list = append(list, asks(func(p Plan) string { return connect(name + ":443") })(ctx, p))
+		list = append(list, asks(func(Plan) string { return connect(name + ":443") })(ctx, p))
 	}
 	return worst(list)
 }

@@ -40,7 +40,7 @@ func resultOf(t *testing.T, r attack.Report, id string) attack.Result {
 // mayBeUnknown are attacks that some host can't try, or whose defence is not
 // built. Any other must have been tried.
 func mayBeUnknown(id string) bool {
-	return slices.Contains([]string{"limit-processes", "limit-memory", "limit-cpu", "project-socket-relay", "terminal", "tcp6-host", "udp6-host"}, id) ||
+	return slices.Contains([]string{"limit-processes", "limit-memory", "limit-cpu", "project-socket-relay", "terminal", "tcp6-host", "udp6-host", "tcp-gateway", "udp-gateway"}, id) ||
 		strings.HasPrefix(id, "int80-") || strings.HasPrefix(id, "plant-")
 }
 
@@ -100,7 +100,7 @@ func TestDoctorAttackCanFail(t *testing.T) {
 			out: []string{"udp-public", "fence-proof"}, rows: []string{"T5", "T10", "T14", "T18"}},
 		{name: "user namespaces", flags: []string{"--allow-userns"},
 			out: []string{"unshare-user", "unshare-all", "clone-user", "clone3-user", "setns"}, rows: []string{"T1", "T8"}},
-		{name: "root kept", flags: []string{"--insecure-keep-root"}, out: []string{"setuid-0"}, rows: []string{"T1", "T9", "T12"}},
+		{name: "root kept", flags: []string{"--insecure-keep-root"}, out: []string{"setuid-0"}, rows: []string{"T1", "T3", "T9", "T12"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := call{}
