@@ -24,7 +24,7 @@ import (
 type attackOptions struct {
 	attack bool
 
-	image, net                   string
+	image, net, backend          string
 	userNS, unenforced, keepRoot bool
 	imageOptions                 imageOptions // doctor's own flags too
 
@@ -37,6 +37,8 @@ func (a *attackOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&a.image, "image", "", "attack in the image `REF` instead of aisb's own")
 	f.StringVar(&a.net, "net", "allow", "attack a sandbox of this `MODE`: allow, none, full")
 	f.Lookup("net").DefValue = ""
+	f.StringVar(&a.backend, "net-backend", "auto", "and of this backend: auto, pasta, inner")
+	f.Lookup("net-backend").DefValue = ""
 	f.BoolVar(&a.userNS, "allow-userns", false, "attack a sandbox with this hatch of run open")
 	f.BoolVar(&a.unenforced, "allow-unenforced", false, "the same")
 	f.BoolVar(&a.keepRoot, "insecure-keep-root", false, "the same")
@@ -142,6 +144,9 @@ func (b *battery) run(ctx, began context.Context) error {
 	heard := b.hear(ctx, session, host, p.spec.Name)
 	result := session.Wait(ctx)
 	b.ended(p.spec, result)
+	if result.Stopped != nil {
+		return &exitError{code: result.Stopped.Status, err: result.Stopped.Err, hint: result.Stopped.Hint}
+	}
 	return heard
 }
 
@@ -150,7 +155,7 @@ func (b *battery) run(ctx, began context.Context) error {
 func (b *battery) spec() (*prepared, error) {
 	a, c := b.options, b.canaries
 	o := runOptions{
-		net: a.net, pids: "4096", shm: "256m", tmpfsSize: "256m", image: a.image, imageOptions: a.imageOptions,
+		net: a.net, backend: a.backend, pids: "4096", shm: "256m", tmpfsSize: "256m", image: a.image, imageOptions: a.imageOptions,
 		ephemeralHome: true, allowUserNS: a.userNS, unenforced: a.unenforced, keepRoot: a.keepRoot,
 		env: []string{attack.PassedName + "=" + c.Plan.Passed}, argv: []string{"/usr/local/bin/aisb", attack.Command},
 	}
@@ -174,6 +179,9 @@ func (b *battery) host(ctx context.Context, p *prepared) (sandbox.Host, error) {
 	host, err := openHost(p.plan.Mounts)
 	if err != nil {
 		return host, err
+	}
+	if p.spec.Backend == "" {
+		p.spec.Backend = sandbox.AutoBackend()
 	}
 	p.spec.Limits, _ = p.spec.Limits.Enforceable(podman.Controllers("/", hasSystemd(), host.UID))
 	if p.spec.Limits.Core, err = coreLimit(); err != nil {

@@ -47,9 +47,16 @@ func mayBeUnknown(id string) bool {
 // Points 2, 3 and 4 of the threat table, row by row: nothing gets out, by what
 // the attacks saw and by what the host's canaries and the internet saw.
 func TestDoctorAttack(t *testing.T) {
+	for _, backend := range []string{"pasta", "inner"} {
+		t.Run(backend, func(t *testing.T) { wantAllHeld(t, "--net-backend", backend) })
+	}
+}
+
+func wantAllHeld(t *testing.T, flags ...string) {
+	t.Helper()
 	gone := wantNothingLeft(t)
 	mark := internet.mark()
-	r, o := call{}.battery(t)
+	r, o := call{}.battery(t, flags...)
 	o.wantStatus(t, 0)
 	if r.Verdict != attack.AllHeld || r.Out != 0 || len(r.Broken) != 0 || len(r.Attacks) < 60 {
 		t.Errorf("verdict %s, %d of %d got out, broken: %q", r.Verdict, r.Out, len(r.Attacks), r.Broken)
@@ -84,6 +91,7 @@ func TestDoctorAttack(t *testing.T) {
 // TestDoctorAttackCanFail weakens the sandbox, each time in another way, and
 // sees the right attacks get out, and status 1.
 func TestDoctorAttackCanFail(t *testing.T) {
+	onPasta := []string{"--net-backend", "pasta"} // inner has no way out to open
 	for _, tt := range []struct {
 		name   string
 		flags  []string
@@ -91,10 +99,10 @@ func TestDoctorAttackCanFail(t *testing.T) {
 		out    []string // at least
 		rows   []string // and nothing in another
 	}{
-		{name: "fence taken down after its proof", script: "nft flush ruleset",
+		{name: "fence taken down after its proof", script: "nft flush ruleset", flags: onPasta,
 			out:  []string{"loopback-tcp", "loopback-udp", "second-gate", "second-gate-report", "udp-public", "dns-podman"},
 			rows: []string{"T5", "T10", "T17"}},
-		{name: "one port more", script: "nft insert rule inet aisb output udp dport 53 accept",
+		{name: "one port more", script: "nft insert rule inet aisb output udp dport 53 accept", flags: onPasta,
 			out: []string{"udp-public", "bind-device"}, rows: []string{"T5"}},
 		{name: "no fence", flags: []string{"--net", "full"},
 			out: []string{"udp-public", "fence-proof"}, rows: []string{"T5", "T10", "T14", "T18"}},
@@ -106,6 +114,7 @@ func TestDoctorAttackCanFail(t *testing.T) {
 			c := call{}
 			if tt.script != "" {
 				c.bin, c.dir = faulty, faultyProject(t, "proved", tt.script)
+				write(t, filepath.Join(c.dir, ".aisb-faults"), "blind", "")
 			}
 			r, o := c.battery(t, tt.flags...)
 			o.wantStatus(t, 1)
@@ -126,12 +135,16 @@ func TestDoctorAttackCanFail(t *testing.T) {
 	}
 }
 
-// TestDoctorAttackFindsMounts: a mount more is refused before the battery; with
-// the hatch that starts all the same, the battery finds what it shows.
-func TestDoctorAttackFindsMounts(t *testing.T) {
+// TestDoctorAttackNeedsASandbox: what aisb itself refuses or stops is no success
+// of the battery's, nor is what it then couldn't try.
+func TestDoctorAttackNeedsASandbox(t *testing.T) {
 	c := call{dir: project(t), env: []string{"AISB_EXTRA_ARGS=--volume /tmp:/extra"}}
 	if _, o := c.battery(t); o.status != 78 || o.stdout != "" {
-		t.Errorf("status %d: %s%s", o.status, o.stdout, o.stderr)
+		t.Errorf("a mount more: status %d: %s%s", o.status, o.stdout, o.stderr)
+	}
+	c = call{bin: faulty, dir: faultyProject(t, "proved", "nft flush ruleset")}
+	if _, o := c.battery(t); o.status == 0 || o.status == 1 || o.stdout != "" {
+		t.Errorf("a fence that the watchdog misses: status %d: %s%s", o.status, o.stdout, o.stderr)
 	}
 }
 
