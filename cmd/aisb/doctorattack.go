@@ -32,12 +32,13 @@ type attackOptions struct {
 }
 
 func (a *attackOptions) flags(f *pflag.FlagSet) {
+	f.BoolVar(&a.attack, "attack", false, "start a sandbox and try each known way out of it")
 	before := map[string]bool{}
 	f.VisitAll(func(f *pflag.Flag) { before[f.Name] = true })
 	f.StringVar(&a.image, "image", "", "attack in the image `REF` instead of aisb's own")
 	f.StringVar(&a.net, "net", "allow", "attack a sandbox of this `MODE`: allow, none, full")
 	f.Lookup("net").DefValue = ""
-	f.StringVar(&a.backend, "net-backend", "auto", "and of this backend: auto, pasta, inner")
+	f.StringVar(&a.backend, "net-backend", "auto", "and of this backend `B`: auto, pasta, inner")
 	f.Lookup("net-backend").DefValue = ""
 	f.BoolVar(&a.userNS, "allow-userns", false, "attack a sandbox with this hatch of run open")
 	f.BoolVar(&a.unenforced, "allow-unenforced", false, "the same")
@@ -47,7 +48,6 @@ func (a *attackOptions) flags(f *pflag.FlagSet) {
 			a.own = append(a.own, f.Name)
 		}
 	})
-	f.BoolVar(&a.attack, "attack", false, "start a sandbox and try each known way out of it")
 }
 
 // misplaced is the error of a flag that means nothing without --attack.

@@ -5,6 +5,8 @@ package attack
 import (
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 )
 
 // faultsDir is where the tests leave what is to go wrong (package entry). The
@@ -22,4 +24,14 @@ func (c *Canaries) weaken() error {
 	}
 	// Root of the container reads them: another user, without rights over files.
 	return os.Chmod(filepath.Join(c.Project(), faultsDir), 0o755)
+}
+
+// spoil replaces the session's rules by those of a file of the tests', which are
+// too wide. ALLOWED and LOOP stand for what only this run knows.
+func (c *Canaries) spoil(rules []string) []string {
+	text, err := os.ReadFile(filepath.Join(c.Project(), faultsDir, "allow"))
+	if err != nil {
+		return rules
+	}
+	return strings.Fields(strings.NewReplacer("ALLOWED", c.Plan.Allowed, "LOOP", strconv.Itoa(c.Plan.LoopPort)).Replace(string(text)))
 }

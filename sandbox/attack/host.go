@@ -69,7 +69,7 @@ func (c *Canaries) Resolver() string { return c.names }
 // Rules are what the session allows: one service of the host's, and names that
 // resolve to what no name may lead to.
 func (c *Canaries) Rules() []string {
-	rules := []string{c.Plan.Allowed, rebindName("may-resolve-listed") + ":80"}
+	rules := append(c.spoil([]string{c.Plan.Allowed}), rebindName("may-resolve-listed")+":80")
 	for _, r := range rebindings {
 		rules = append(rules, fmt.Sprintf("%s:%d", rebindName(r.id), c.Plan.LoopPort))
 	}

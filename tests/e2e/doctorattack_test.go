@@ -96,6 +96,7 @@ func TestDoctorAttackCanFail(t *testing.T) {
 		name   string
 		flags  []string
 		script string   // after the proof, as root of the container
+		allow  string   // rules in place of the battery's
 		out    []string // at least
 		rows   []string // and nothing in another
 	}{
@@ -104,6 +105,11 @@ func TestDoctorAttackCanFail(t *testing.T) {
 			rows: []string{"T5", "T10", "T17"}},
 		{name: "one port more", script: "nft insert rule inet aisb output udp dport 53 accept", flags: onPasta,
 			out: []string{"udp-public", "bind-device"}, rows: []string{"T5"}},
+		{name: "rules that are too wide",
+			allow: "ALLOWED+tcp *.example.com host.containers.internal:LOOP",
+			out: []string{"get-unlisted", "connect-unlisted", "connect-port-not-listed", "second-request", "gate-log",
+				"sni-none", "sni-mismatch", "tunnel-plain", "tunnel-early", "dns-labels"},
+			rows: []string{"T6", "T10", "T18"}},
 		{name: "no fence", flags: []string{"--net", "full"},
 			out: []string{"udp-public", "fence-proof"}, rows: []string{"T5", "T10", "T14", "T18"}},
 		{name: "user namespaces", flags: []string{"--allow-userns"},
@@ -112,6 +118,9 @@ func TestDoctorAttackCanFail(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := call{}
+			if tt.allow != "" {
+				c.bin, c.dir = faulty, faultyProject(t, "allow", tt.allow)
+			}
 			if tt.script != "" {
 				c.bin, c.dir = faulty, faultyProject(t, "proved", tt.script)
 				write(t, filepath.Join(c.dir, ".aisb-faults"), "blind", "")
