@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -56,7 +57,8 @@ func wantAllHeld(t *testing.T, flags ...string) {
 	t.Helper()
 	gone := wantNothingLeft(t)
 	mark := internet.mark()
-	r, o := call{}.battery(t, flags...)
+	tmp := project(t)
+	r, o := call{env: []string{"TMPDIR=" + tmp}}.battery(t, flags...)
 	o.wantStatus(t, 0)
 	if r.Verdict != attack.AllHeld || r.Out != 0 || len(r.Broken) != 0 || len(r.Attacks) < 60 {
 		t.Errorf("verdict %s, %d of %d got out, broken: %q", r.Verdict, r.Out, len(r.Attacks), r.Broken)
@@ -82,8 +84,8 @@ func wantAllHeld(t *testing.T, flags ...string) {
 		}
 	}
 	internet.wantSilence(t, mark)
-	if left, _ := filepath.Glob("/tmp/aisb-attack-*"); len(left) > 0 {
-		t.Errorf("left behind: %q", left)
+	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 	gone()
 }
