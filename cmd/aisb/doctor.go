@@ -19,6 +19,7 @@ import (
 
 func newDoctorCmd(u *ui) *cobra.Command {
 	var o imageOptions
+	var a attackOptions
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -31,11 +32,22 @@ sandbox. A line a check:
   FAIL     a run would fail; the line below says what to do
   unknown  could not be tried, or is not tested: never taken for ok
 
-The status is 1 when a run would fail. docs/doctor.md lists the checks.`,
+The status is 1 when a run would fail. docs/doctor.md lists the checks.
+
+With --attack it starts a sandbox and tries each known way out of it, from
+inside. The status is 1 when one got out; docs/attacks.md says how to read it.`,
 		Example: `  aisb doctor
+  aisb doctor --attack
   aisb doctor --json | jq -r '.checks[] | select(.state == "fail") | .id'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.attack {
+				a.imageOptions = o
+				return a.run(cmd.Context(), u, asJSON)
+			}
+			if err := a.misplaced(cmd.Flags()); err != nil {
+				return err
+			}
 			spec, err := o.spec()
 			if err != nil {
 				return err
@@ -51,6 +63,7 @@ The status is 1 when a run would fail. docs/doctor.md lists the checks.`,
 		},
 	}
 	o.flags(cmd.Flags())
+	a.flags(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }

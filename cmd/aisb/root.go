@@ -57,6 +57,7 @@ exploit. README.md lists what it does not stop.`,
 		newDoctorCmd(u),
 		newRulesetCmd(u),
 		newVersionCmd(u),
+		newAttackInsideCmd(u),
 	)
 	completions(root)
 	// cobra's own errors (unknown command, wrong number of arguments) carry no

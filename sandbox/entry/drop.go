@@ -18,6 +18,7 @@ import (
 
 // drop is the point of no return of pid 1.
 func (e *entry) drop() *failure {
+	e.spoil("proved")
 	if err := drop(e.cfg.UID, e.cfg.GID, seccomp.Options{AllowUserNS: e.cfg.AllowUserNS}); err != nil {
 		return &failure{handshake.Dropped, handshake.ExitProof, fmt.Errorf("give up rights: %w", err),
 			"the container needs the capabilities SETUID, SETGID and SETPCAP to give up all"}

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -67,59 +66,12 @@ func TestPoint3ToolsFail(t *testing.T) {
 	}
 }
 
-// Point 3: system calls that open ways around the fence fail, by whatever entry
-// of the kernel.
-func TestPoint3SystemCallsFail(t *testing.T) {
-	dir := project(t)
-	copyIn(t, dir, attacker)
-	o := call{dir: dir}.aisb(t, allowed, "./attack")
-	o.wantStatus(t, 0)
-	results := attackResults(t, o)
-	for name, errText := range results {
-		switch may := strings.HasPrefix(name, "may-"); {
-		case may && errText != "":
-			t.Errorf("%s failed: %s", name, errText)
-		case !may && errText == "":
-			t.Errorf("%s worked", name)
-		}
-	}
-	for _, name := range []string{"vsock", "keyctl", "io-uring", "unshare-user", "clone3-user", "packet", "pid1-memory"} {
-		if results[name] == "" {
-			t.Errorf("%s was not tried", name)
-		}
-	}
-}
-
-// TestAllowUserNS opens user namespaces, and nothing else.
+// TestAllowUserNS opens user namespaces. That it opens nothing else is
+// TestDoctorAttackCanFail's to see.
 func TestAllowUserNS(t *testing.T) {
-	dir := project(t)
-	copyIn(t, dir, attacker)
-	o := call{dir: dir}.aisb(t, append([]string{"--allow-userns"}, allowed...), sh("unshare -U true && echo open; ./attack")...)
+	o := aisb(t, append([]string{"--allow-userns"}, allowed...), sh("unshare -U true && echo open")...)
 	o.wantStatus(t, 0)
-	text, ok := strings.CutPrefix(o.stdout, "open\n")
-	if !ok {
+	if o.stdout != "open\n" {
 		t.Errorf("user namespaces are closed:\n%s", o.stderr)
 	}
-	o.stdout = text
-	for name, errText := range attackResults(t, o) {
-		if !strings.HasPrefix(name, "may-") && !strings.HasSuffix(name, "-user") && errText == "" {
-			t.Errorf("%s worked", name)
-		}
-	}
-}
-
-func attackResults(t *testing.T, o outcome) map[string]string {
-	t.Helper()
-	results := map[string]string{}
-	for line := range strings.Lines(o.stdout) {
-		var r struct{ Name, Error string }
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
-		results[r.Name] = r.Error
-	}
-	if len(results) < 20 {
-		t.Fatalf("only %d attempts:\n%s", len(results), o.stdout)
-	}
-	return results
 }

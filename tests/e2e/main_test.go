@@ -29,7 +29,6 @@ var (
 	testImage string // a small Debian with curl, python3, git and nft
 	binary    string // the aisb under test
 	faulty    string // the same with build tag faults
-	attacker  string // tests/e2e/attack
 	backend   string // of the runs; "" is aisb's choice
 	xdg       string // aisb's own state and cache, of these tests alone
 )
@@ -74,7 +73,7 @@ func testMain(m *testing.M) int {
 // tools are the programs that tests/e2e/run builds.
 func findTools() (serve string, err error) {
 	for name, to := range map[string]*string{
-		"AISB_BINARY": &binary, "AISB_FAULTY_BINARY": &faulty, "AISB_FAKES": &serve, "AISB_ATTACK": &attacker,
+		"AISB_BINARY": &binary, "AISB_FAULTY_BINARY": &faulty, "AISB_FAKES": &serve,
 	} {
 		*to = os.Getenv(name)
 		if !filepath.IsAbs(*to) {

@@ -1,6 +1,6 @@
 //go:build linux && !amd64
 
-package main
+package attack
 
 // foreign is what only the other system call entries of amd64 allow.
-func foreign() []attempt { return nil }
+func foreign() []Attack { return nil }

@@ -1,0 +1,6 @@
+//go:build !faults
+
+package sandbox
+
+// blinded is false: faults are for the tests' own binary.
+func blinded() bool { return false }
