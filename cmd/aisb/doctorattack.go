@@ -116,7 +116,7 @@ func (b *battery) run(ctx, began context.Context) error {
 	if err := os.Chdir(b.canaries.Project()); err != nil {
 		return err
 	}
-	defer os.Chdir(back)
+	defer func() { _ = os.Chdir(back) }()
 	if err := os.Setenv(attack.SecretName, b.canaries.Plan.Mark); err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (b *battery) run(ctx, began context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer p.close()
+	defer func() { _ = p.close() }()
 	for _, w := range p.warnings {
 		b.u.warnf("%s", w)
 	}

@@ -16,6 +16,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -90,8 +91,7 @@ func Battery() []Attack {
 }
 
 func rowNumber(row string) int {
-	n := 0
-	fmt.Sscanf(row, "T%d", &n)
+	n, _ := strconv.Atoi(strings.TrimPrefix(row, "T")) // a test holds the rows
 	return n
 }
 

@@ -4,6 +4,7 @@ package attack
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -33,10 +34,10 @@ func negative(n int) uintptr { return ^uintptr(n - 1) }
 func refused(nr uintptr, args ...uintptr) func(context.Context, Plan) Finding {
 	return func(context.Context, Plan) Finding {
 		err := sys(nr, args...)
-		switch err {
-		case nil:
+		switch {
+		case err == nil:
 			return got("it worked")
-		case unix.EPERM, unix.ENOSYS, unix.EACCES:
+		case errors.Is(err, unix.EPERM), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EACCES):
 			return held("%s", errnoName(err))
 		}
 		return got("%s: the call itself answered, so nothing refused it", errnoName(err))
@@ -116,7 +117,7 @@ var namespaces = []struct {
 // judgedAs is judged where one of the errors that else say nothing is the
 // refusal: setuid(2) says EINVAL of an id that the user namespace doesn't map.
 func judgedAs(err error, refusal syscall.Errno) Finding {
-	if err == refusal {
+	if errors.Is(err, refusal) {
 		return held("%s", errnoName(err))
 	}
 	return judged(err)
@@ -131,7 +132,7 @@ func fork(nr uintptr, args ...uintptr) error {
 		return errno
 	}
 	if pid == 0 {
-		unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
+		_, _, _ = unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0) // does not return
 	}
 	return nil
 }
@@ -145,7 +146,7 @@ func alone(nr, arg uintptr) error {
 	}
 	if pid == 0 {
 		_, _, errno := unix.RawSyscall(nr, arg, 0, 0)
-		unix.RawSyscall(unix.SYS_EXIT_GROUP, uintptr(errno), 0, 0)
+		_, _, _ = unix.RawSyscall(unix.SYS_EXIT_GROUP, uintptr(errno), 0, 0) // does not return
 	}
 	var ws unix.WaitStatus
 	for {

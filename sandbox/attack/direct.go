@@ -96,10 +96,10 @@ func directTCP() []Attack {
 		{ID: "tcp-fast-open", Try: "data in the SYN (TCP fast open)", Run: call(fastOpen)},
 		{ID: "tcp-source-port", Try: "TCP from the gate's own port number", Run: fromGatePort},
 		{ID: "mptcp", Try: "multipath TCP", Run: call(func() error { return dialRaw(unix.AF_INET, unix.SOCK_STREAM, 262 /* IPPROTO_MPTCP */) })},
-		{ID: "sctp", Try: "SCTP", Run: absent(unix.AF_INET, unix.SOCK_STREAM, 132)},
-		{ID: "dccp", Try: "DCCP", Run: absent(unix.AF_INET, 6 /* SOCK_DCCP */, 33)},
-		{ID: "udplite", Try: "UDP-Lite", Run: absent(unix.AF_INET, unix.SOCK_DGRAM, 136)},
-		{ID: "icmp", Try: "an echo request by a datagram socket", Run: absent(unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_ICMP)},
+		{ID: "sctp", Try: "SCTP", Run: absent(unix.SOCK_STREAM, 132)},
+		{ID: "dccp", Try: "DCCP", Run: absent(6 /* SOCK_DCCP */, 33)},
+		{ID: "udplite", Try: "UDP-Lite", Run: absent(unix.SOCK_DGRAM, 136)},
+		{ID: "icmp", Try: "an echo request by a datagram socket", Run: absent(unix.SOCK_DGRAM, unix.IPPROTO_ICMP)},
 	}
 }
 

@@ -4,6 +4,7 @@ package attack
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -62,7 +63,7 @@ func socket(domain, kind, proto int) func(context.Context, Plan) Finding {
 
 // judgedSocket: what the kernel is built without leads nowhere either.
 func judgedSocket(err error) Finding {
-	if err == unix.EINVAL {
+	if errors.Is(err, unix.EINVAL) {
 		return held("EINVAL: the kernel has no such socket")
 	}
 	return judged(err)
@@ -70,14 +71,14 @@ func judgedSocket(err error) Finding {
 
 // absent is an attack by a protocol that the kernel may lack; where it has it,
 // the datagram or the connection must be refused.
-func absent(domain, kind, proto int) func(context.Context, Plan) Finding {
+func absent(kind, proto int) func(context.Context, Plan) Finding {
 	return func(context.Context, Plan) Finding {
-		fd, err := unix.Socket(domain, kind|unix.SOCK_CLOEXEC, proto)
+		fd, err := unix.Socket(unix.AF_INET, kind|unix.SOCK_CLOEXEC, proto)
 		if err != nil {
 			return judgedSocket(err)
 		}
 		unix.Close(fd)
-		return judged(dialRaw(domain, kind, proto))
+		return judged(dialRaw(unix.AF_INET, kind, proto))
 	}
 }
 
@@ -278,7 +279,7 @@ func resolve(domain string) func(context.Context, Plan) Finding {
 	return func(ctx context.Context, p Plan) Finding {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		addrs, err := net.DefaultResolver.LookupHost(ctx, token(p.ID)+"."+domain)
+		addrs, err := (&net.Resolver{}).LookupHost(ctx, token(p.ID)+"."+domain)
 		if err == nil {
 			return got("resolved to %s", strings.Join(addrs, " "))
 		}

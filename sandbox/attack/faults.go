@@ -3,6 +3,8 @@
 package attack
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,10 +18,11 @@ const faultsDir = ".aisb-faults"
 
 // weaken takes the faults of the current directory into the project.
 func (c *Canaries) weaken() error {
-	if _, err := os.Stat(faultsDir); err != nil {
-		return nil
+	err := os.CopyFS(filepath.Join(c.Project(), faultsDir), os.DirFS(faultsDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // no faults
 	}
-	if err := os.CopyFS(filepath.Join(c.Project(), faultsDir), os.DirFS(faultsDir)); err != nil {
+	if err != nil {
 		return err
 	}
 	// Root of the container reads them: another user, without rights over files.

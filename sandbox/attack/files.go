@@ -4,7 +4,9 @@ package attack
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -63,7 +65,7 @@ func files() []Attack {
 func read(path, mark string) Finding {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		if os.IsNotExist(err) {
+		if errors.Is(err, fs.ErrNotExist) {
 			return held("no such file")
 		}
 		return judged(err)
@@ -191,7 +193,7 @@ func hostHomes(context.Context, Plan) Finding {
 		}
 	}
 	_, err := os.ReadDir(filepath.Join("/root", ".ssh"))
-	if os.IsNotExist(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		err = unix.EACCES // nothing of that name: as good as a refusal
 	}
 	return worst(append(list, judged(err)))
@@ -235,7 +237,7 @@ func strangeDevices(context.Context, Plan) Finding {
 
 func kernelMemory(context.Context, Plan) Finding {
 	list := []Finding{}
-	if text, err := os.ReadFile("/proc/kcore"); os.IsNotExist(err) {
+	if text, err := os.ReadFile("/proc/kcore"); errors.Is(err, fs.ErrNotExist) {
 		list = append(list, held("no such file"))
 	} else if err != nil {
 		list = append(list, judged(err))

@@ -282,7 +282,7 @@ func rebind(id string) func(context.Context, Plan) Finding {
 		if p.Gate == "" {
 			return unknown("this session has no gate")
 		}
-		a, err := gateAsk(ctx, p, get(fmt.Sprintf("http://%s:%d/%s", rebindName(id), p.LoopPort, token(id))))
+		a, err := gateAsk(ctx, p, get("http://"+net.JoinHostPort(rebindName(id), strconv.Itoa(p.LoopPort))+"/"+token(id)))
 		if err == nil && (a.reason == "nxdomain" || a.reason == "dns-failure") {
 			return unknown("answered %v: the name server was not heard", a)
 		}

@@ -21,7 +21,7 @@ import (
 // SecretName is the variable of the host's environment that must not get in,
 // PassedName one that is passed on purpose.
 const (
-	SecretName = "AISB_ATTACK_HOST_SECRET"
+	SecretName = "AISB_ATTACK_HOST_SECRET" //nolint:gosec // a name, and the secret a canary
 	PassedName = "AISB_ATTACK_PASSED_SECRET"
 )
 

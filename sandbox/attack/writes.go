@@ -4,6 +4,8 @@ package attack
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -57,7 +59,7 @@ func makes(dirs ...string) func(context.Context, Plan) Finding {
 	return func(context.Context, Plan) Finding {
 		var list []Finding
 		for _, dir := range dirs {
-			if _, err := os.Stat(dir); os.IsNotExist(err) {
+			if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
 			path := filepath.Join(dir, "aisb-attack-file")
@@ -89,7 +91,7 @@ func overwrites(paths ...string) func(context.Context, Plan) Finding {
 	return func(context.Context, Plan) Finding {
 		var list []Finding
 		for _, path := range paths {
-			if _, err := os.Lstat(path); os.IsNotExist(err) {
+			if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
 			fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)

@@ -179,16 +179,3 @@ func write(t *testing.T, dir, name, text string) string {
 	}
 	return path
 }
-
-// copyIn puts a copy of a file, for instance a program, into a project.
-func copyIn(t *testing.T, dir, from string) {
-	t.Helper()
-	text, err := os.ReadFile(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := write(t, dir, filepath.Base(from), string(text))
-	if err := os.Chmod(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
-}
