@@ -102,10 +102,13 @@ func (s Spec) neighbour(way string) []Rule {
 }
 
 // rest refuses everything else at once, so that clients fail in milliseconds
-// instead of waiting for a time-out. The chain's policy stays drop behind it.
+// instead of waiting for a time-out. The chain's policy stays drop behind it. What
+// programs send is counted apart from what the kernel says by itself, as it looks
+// for routers and tells of multicast groups.
 func rest(way string) []Rule {
 	return []Rule{
 		{Name: "other tcp " + way, Match: Match{Proto: TCP}, Verdict: RejectReset},
+		{Name: "other udp " + way, Match: Match{Proto: UDP}, Verdict: RejectProhibited},
 		{Name: "other " + way, Verdict: RejectProhibited},
 	}
 }

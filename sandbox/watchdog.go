@@ -210,8 +210,8 @@ func (w *watchdog) lookForRoom() *Failure {
 	return nil
 }
 
-// direct is how many packets tried to get past the gate and were refused, since
-// the command began. It reads the counters after the end, for as long as the
+// direct is how many packets of TCP and UDP tried to get past the gate and were
+// refused, since the command began. It reads the counters after the end, for as long as the
 // socket is open the kernel keeps the namespace.
 func (w *watchdog) direct() (uint64, error) {
 	if w.filter == nil || w.counted == nil {
@@ -222,14 +222,24 @@ func (w *watchdog) direct() (uint64, error) {
 		return 0, fmt.Errorf("read the fence's counters: %w", err)
 	}
 	var packets uint64
-	for _, chain := range w.rules.Chains {
+	for _, r := range attempts(w.rules) {
+		packets += now[r.Name].Packets - w.counted[r.Name].Packets
+	}
+	return packets, nil
+}
+
+// attempts are the rules that refuse what programs send. The rule of the rest
+// counts what the kernel says by itself too.
+func attempts(rs netpolicy.Ruleset) []netpolicy.Rule {
+	var rules []netpolicy.Rule
+	for _, chain := range rs.Chains {
 		for _, r := range chain.Rules {
-			if chain.Hook == netpolicy.Output && r.Verdict != netpolicy.Accept {
-				packets += now[r.Name].Packets - w.counted[r.Name].Packets
+			if chain.Hook == netpolicy.Output && r.Verdict != netpolicy.Accept && r.Match.Proto != "" {
+				rules = append(rules, r)
 			}
 		}
 	}
-	return packets, nil
+	return rules
 }
 
 func (w *watchdog) close() {

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -73,5 +74,22 @@ func TestBlindWatchdog(t *testing.T) {
 	}
 	if n, err := s.dog.direct(); n != 0 || err != nil {
 		t.Errorf("before it was armed: %d, %v", n, err)
+	}
+}
+
+// What the kernel sends by itself, as it looks for routers, is no attempt.
+func TestDirectRules(t *testing.T) {
+	rs, err := netpolicy.Render(fencePolicy(netip.MustParseAddrPort("169.254.1.3:1"), netip.MustParseAddrPort("169.254.1.3:2")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, r := range attempts(rs) {
+		names = append(names, r.Name)
+	}
+	want := []string{"probe tcp-public", "probe tcp-public-ipv6", "probe udp-dns", "probe podman-dns", "probe podman-dns-tcp",
+		"probe host-loopback", "other tcp out", "other udp out"}
+	if !slices.Equal(names, want) {
+		t.Errorf("got %q, want %q", names, want)
 	}
 }
