@@ -149,10 +149,8 @@ func (s *Session) start(ctx context.Context) error {
 	if err := s.entry.Send(cfg); err != nil {
 		return s.podmanFailure(err)
 	}
+	s.dog.mountinfo = fmt.Sprintf("/proc/%d/mountinfo", pid)
 	if err := s.stages(ctx); err != nil {
-		return err
-	}
-	if err := s.dog.arm(pid); err != nil {
 		return err
 	}
 	go s.watch()
@@ -254,7 +252,11 @@ func (s *Session) stages(ctx context.Context) error {
 			}
 		case handshake.Proved:
 			s.proof = st.Probes
-			if err := s.keepProof(st.Probes); err != nil {
+			if err := errors.Join(s.keepProof(st.Probes), s.dog.arm()); err != nil {
+				return err
+			}
+		case handshake.Dropped:
+			if err := s.dog.arm(); err != nil {
 				return err
 			}
 		case handshake.Stdio:

@@ -56,9 +56,13 @@ func (s *Session) openWatchdog(filter *os.File, policy netpolicy.Spec) error {
 	return err
 }
 
-// arm takes the state at the start of the command.
-func (w *watchdog) arm(pid int) error {
-	w.mountinfo = fmt.Sprintf("/proc/%d/mountinfo", pid)
+// arm takes the state of now, once. It comes as soon as the proof is through,
+// while the entrypoint goes on: after the command's start every moment counts, for
+// a signal that comes before the relay is lost.
+func (w *watchdog) arm() error {
+	if w.mounts != nil {
+		return nil
+	}
 	var err error
 	if w.mounts, err = readMounts(w.mountinfo); err != nil {
 		return err

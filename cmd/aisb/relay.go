@@ -41,18 +41,25 @@ type relay struct {
 	done    chan struct{}
 }
 
-// startRelay begins to copy and to pass signals on.
-func startRelay(s *sandbox.Session, u *ui) (*relay, error) {
+// heldSignals takes what means nothing to aisb, and perhaps something to the
+// command, from before there is one: the runtime drops it otherwise.
+func heldSignals() chan os.Signal {
+	signals := make(chan os.Signal, 16)
+	notify(signals, syscall.SIGUSR1, syscall.SIGUSR2)
+	return signals
+}
+
+// startRelay begins to copy and to pass signals on, those in held first.
+func startRelay(s *sandbox.Session, u *ui, held chan os.Signal) (*relay, error) {
 	r := &relay{
 		session: s, ui: u, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
-		restore: func() {}, signals: make(chan os.Signal, 16), done: make(chan struct{}),
+		restore: func() {}, signals: held, done: make(chan struct{}),
 		drained: make(chan struct{}), forced: make(chan struct{}),
 	}
 	// Without this the runtime ends aisb at the first write to a stdout that
 	// nobody reads (os/signal, SIGPIPE), and the sandbox with it.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	notify(r.signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
-		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH)
+	notify(r.signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGWINCH)
 	if pty := s.Stdio().PTY; pty != nil {
 		state, err := term.MakeRaw(int(r.stdin.Fd()))
 		if err != nil {

@@ -218,6 +218,7 @@ func hasSystemd() bool {
 // runSession starts the sandbox, relays until it ends and prints the receipt.
 func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec) error {
 	startCtx, stop := untilSignal(ctx)
+	held := heldSignals()
 	quick := noteSlowStart(u)
 	session, err := sandbox.Start(startCtx, host, spec, sandbox.Events{
 		Stage: func(s handshake.Stage) {
@@ -236,7 +237,7 @@ func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec
 		}
 		return startError(err)
 	}
-	relay, err := startRelay(session, u)
+	relay, err := startRelay(session, u, held)
 	late := interruptedError(startCtx, "the command ran") // it came when that was just about to
 	stop()                                                // from here on the relay passes the signals on
 	if err != nil {
