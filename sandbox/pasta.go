@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
+	"github.com/aisb-dev/aisb/sandbox/podman"
 	"golang.org/x/sys/unix"
 )
 
@@ -41,22 +41,11 @@ func pastaOptions(loopback string) []string {
 // pasta takes them.
 func PastaOptions() []string { return pastaOptions(HostLoopback.String()) }
 
-// helperDirs is where podman looks for pasta beside PATH (containers.conf(5),
-// helper_binaries_dir).
-var helperDirs = []string{
-	"/usr/local/libexec/podman", "/usr/local/lib/podman", "/usr/libexec/podman", "/usr/lib/podman",
-}
-
 // AutoBackend is Pasta where podman would find one, and Inner, which needs none,
 // otherwise.
 func AutoBackend() Backend {
-	if _, err := exec.LookPath("pasta"); err == nil {
+	if podman.Pasta() != "" {
 		return Pasta
-	}
-	for _, dir := range helperDirs {
-		if _, err := exec.LookPath(filepath.Join(dir, "pasta")); err == nil {
-			return Pasta
-		}
 	}
 	return Inner
 }

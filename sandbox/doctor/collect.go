@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aisb-dev/aisb/sandbox/podman"
 	"golang.org/x/sys/unix"
 )
 
@@ -114,24 +115,10 @@ func (f *Facts) imageExists(ctx context.Context, h Host) {
 	f.Image.Exists = run(ctx, slow, f.podmanCommand(h, "image", "exists", h.Image.Tag))
 }
 
-// pastaDirs are where podman looks before PATH (containers.conf(5),
-// helper_binaries_dir).
-var pastaDirs = []string{"/usr/local/libexec/podman", "/usr/local/lib/podman", "/usr/libexec/podman", "/usr/lib/podman"}
-
 func (f *Facts) pasta(ctx context.Context) {
-	path := ""
-	for _, dir := range pastaDirs {
-		if p, err := exec.LookPath(filepath.Join(dir, "pasta")); err == nil {
-			path = p
-			break
-		}
-	}
+	path := podman.Pasta()
 	if path == "" {
-		p, err := exec.LookPath("pasta")
-		if err != nil {
-			return
-		}
-		path = p
+		return
 	}
 	// Nothing of the environment: pasta needs none.
 	ask := func(args ...string) Output {
