@@ -1,10 +1,10 @@
 package nft
 
 import (
-	"bytes"
+	"encoding/hex"
 	"fmt"
 	"slices"
-	"strings"
+	"strconv"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -34,31 +34,38 @@ var (
 // kernel and the library differ in which zeros they write. An attribute that
 // was never asked for shows unless it is zero, so new kernels may add some.
 func canon(attrs []netlink.Attribute, s schema) (string, error) {
+	b, err := appendCanon(nil, attrs, s)
+	return string(b), err
+}
+
+// appendCanon is canon without a string for each part: each start of a sandbox
+// reads the rules back three times.
+func appendCanon(b []byte, attrs []netlink.Attribute, s schema) ([]byte, error) {
 	attrs = slices.Clone(attrs)
 	slices.SortStableFunc(attrs, func(a, b netlink.Attribute) int {
 		return int(a.Type&attrMask) - int(b.Type&attrMask)
 	})
-	var parts []string
+	b = append(b, '{')
 	for _, a := range attrs {
 		kind := a.Type & attrMask
 		inner, nested := s[kind]
+		if !nested && !slices.ContainsFunc(a.Data, func(c byte) bool { return c != 0 }) {
+			continue
+		}
+		b = append(strconv.AppendUint(append(b, ' '), uint64(kind), 10), '=')
 		if !nested {
-			if len(bytes.Trim(a.Data, "\x00")) > 0 {
-				parts = append(parts, fmt.Sprintf("%d=%x", kind, a.Data))
-			}
+			b = hex.AppendEncode(b, a.Data)
 			continue
 		}
 		list, err := netlink.UnmarshalAttributes(a.Data)
 		if err != nil {
-			return "", fmt.Errorf("decode attribute %d: %w", kind, err)
+			return nil, fmt.Errorf("decode attribute %d: %w", kind, err)
 		}
-		text, err := canon(list, inner)
-		if err != nil {
-			return "", err
+		if b, err = appendCanon(b, list, inner); err != nil {
+			return nil, err
 		}
-		parts = append(parts, fmt.Sprintf("%d%s", kind, text))
 	}
-	return "{" + strings.Join(parts, " ") + "}", nil
+	return append(b, '}'), nil
 }
 
 // canonExpr is the one form of an expression, given as attributes. Counters
