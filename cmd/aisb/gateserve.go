@@ -36,6 +36,7 @@ type service struct {
 
 // runGate is the list of steps from flags to the end of the gate.
 func runGate(ctx context.Context, u *ui, o gateOptions) error {
+	gate.CollectLess()
 	notify := newNotifier()
 	if o.drain < 0 {
 		return usageError("aisb gate", fmt.Errorf("--drain %s is less than no time", o.drain))

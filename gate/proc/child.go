@@ -40,6 +40,7 @@ type child struct {
 
 // Main is the main function of a gate's process. It returns the exit status.
 func Main() int {
+	gate.CollectLess()
 	if err := noCore(); err != nil {
 		fmt.Fprintf(os.Stderr, "aisb-gate: error: prevent core files: %v\n", err)
 		return 1

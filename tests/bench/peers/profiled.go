@@ -20,6 +20,7 @@ import (
 // profiled is the gate as `aisb gate` runs it, with profiles beside its log. The
 // shipped binary has no flag for that.
 func profiled(port int, dir string) error {
+	gate.CollectLess()
 	p, _, err := policy.Parse([]policy.Line{{Text: ground.Host + ":*", Origin: "bench"}}, nil, policy.Options{})
 	if err != nil {
 		return err
