@@ -24,12 +24,14 @@ const (
 	EventClose     Event = "close"
 	EventReload    Event = "reload"
 	EventForeign   Event = "foreign-client"
+	EventOpen      Event = "open" // of a sandbox without a gate, like shut
+	EventShut      Event = "shut"
 	EventExit      Event = "exit"
 )
 
 // Events lists the closed set in the order of its documentation.
 func Events() []Event {
-	return []Event{EventListening, EventAllow, EventDeny, EventError, EventClose, EventReload, EventForeign, EventExit}
+	return []Event{EventListening, EventAllow, EventDeny, EventError, EventClose, EventReload, EventForeign, EventOpen, EventShut, EventExit}
 }
 
 // Record is one line of the log. It has no place for paths, queries, header

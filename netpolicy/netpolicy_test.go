@@ -4,6 +4,8 @@ import (
 	"flag"
 	"net/netip"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -26,8 +28,21 @@ func full() Spec {
 	}
 }
 
+// direct opens peers in both sets, and the resolver.
+func direct() Spec {
+	return Spec{
+		Direct: &Direct{
+			Peers:    []netip.AddrPort{at("93.184.215.14:443"), at("[2606:2800::1]:443"), at("93.184.215.14:80"), at("9.9.9.9:443")},
+			Resolver: at("169.254.1.1:53"),
+		},
+		Probes: []Probe{{Name: "tcp-public", Proto: TCP, To: at("203.0.113.1:443")}},
+	}
+}
+
 func TestTextIsGolden(t *testing.T) {
-	for file, spec := range map[string]Spec{"full.nft": full(), "nothing.nft": {}} {
+	for file, spec := range map[string]Spec{
+		"full.nft": full(), "nothing.nft": {}, "direct.nft": direct(), "direct-empty.nft": {Direct: &Direct{}},
+	} {
 		rs, err := Render(spec)
 		if err != nil {
 			t.Fatal(err)
@@ -105,11 +120,59 @@ func TestSpecsThatContradictThemselves(t *testing.T) {
 			t.Errorf("%s: a ruleset comes with the error", want)
 		}
 	}
+	many := &Direct{}
+	for port := range MaxPeers + 1 {
+		many.Peers = append(many.Peers, netip.AddrPortFrom(at("9.9.9.9:1").Addr(), uint16(port+1)))
+	}
+	for want, change := range map[string]func(*Spec){
+		`peer "127.0.0.1:80"`:           func(s *Spec) { s.Direct.Peers[0] = at("127.0.0.1:80") },
+		"has a zone":                    func(s *Spec) { s.Direct.Peers[0] = at("[fe80::1%eth0]:80") },
+		"it is listed twice":            func(s *Spec) { s.Direct.Peers[0] = s.Direct.Peers[1] },
+		"1025 peers, at most 1024":      func(s *Spec) { s.Direct = many },
+		`resolver "0.0.0.0:53"`:         func(s *Spec) { s.Direct.Resolver = at("0.0.0.0:53") },
+		"goes to 9.9.9.9:443, which":    func(s *Spec) { s.Probes[0].To = at("9.9.9.9:443") },
+		"goes to 169.254.1.1:53, which": func(s *Spec) { s.Probes[0] = Probe{"podman-dns", UDP, at("169.254.1.1:53")} },
+	} {
+		s := direct()
+		change(&s)
+		if _, err := Render(s); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
 	// A UDP probe to a gate's port is refused by its own rule.
 	s := full()
 	s.Probes[2].To = s.Gates[0]
 	if _, err := Render(s); err != nil {
 		t.Errorf("udp to the gate's port: %v", err)
+	}
+}
+
+// Other peers change the sets and no rule, whatever their order; the spec that
+// they came from stays as it was.
+func TestWithPeers(t *testing.T) {
+	spec := direct()
+	before, err := Render(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	turned := slices.Clone(spec.Direct.Peers)
+	slices.Reverse(turned)
+	same, err := Render(spec.WithPeers(turned))
+	if err != nil || same.String() != before.String() {
+		t.Errorf("the order of peers changes the ruleset to (%v)\n%s", err, same)
+	}
+	other, err := Render(spec.WithPeers([]netip.AddrPort{at("[2606:2800::1]:443")}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(other.Chains, before.Chains) || len(other.Sets[0].Peers) != 0 || len(other.Sets[1].Peers) != 1 {
+		t.Errorf("got\n%s", other)
+	}
+	if len(spec.Direct.Peers) != 4 {
+		t.Errorf("the spec has %v now", spec.Direct.Peers)
+	}
+	if with := full().WithPeers(turned); with.Direct != nil {
+		t.Error("peers have opened a spec that has no sets")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 )
 
 // Types of IPv6 neighbour discovery messages (RFC 4861, sections 4.3, 4.4).
@@ -33,7 +34,7 @@ func Render(s Spec) (Ruleset, error) {
 	if err := s.check(); err != nil {
 		return Ruleset{}, err
 	}
-	return Ruleset{Chains: []Chain{
+	return Ruleset{Sets: s.Direct.sets(), Chains: []Chain{
 		{Hook: Output, Rules: s.output()},
 		{Hook: Input, Rules: s.input()},
 		{Hook: Forward, Rules: []Rule{{Name: "forward", Verdict: RejectProhibited}}},
@@ -58,6 +59,7 @@ func (s Spec) output() []Rule {
 			Verdict: refusal(p.Proto),
 		})
 	}
+	rules = append(rules, s.Direct.output()...) // after the probes: none is let through
 	for _, port := range s.Publish {
 		rules = append(rules, Rule{
 			Name:    fmt.Sprintf("publish %d out", port),
@@ -77,6 +79,7 @@ func (s Spec) input() []Rule {
 			Verdict: Accept,
 		})
 	}
+	rules = append(rules, s.Direct.input()...)
 	for _, port := range s.Publish {
 		rules = append(rules, Rule{
 			Name:    fmt.Sprintf("publish %d in", port),
@@ -87,18 +90,16 @@ func (s Spec) input() []Rule {
 	return append(append(rules, s.neighbour("in")...), rest("in")...)
 }
 
-// neighbour lets neighbour discovery pass where a gate is reached over IPv6:
-// without it the gate's link address is never found.
+// neighbour lets neighbour discovery pass where a gate is reached over IPv6, or
+// a peer may come to be: without it its link address, or the router's, is never found.
 func (s Spec) neighbour(way string) []Rule {
-	for _, g := range s.Gates {
-		if g.Addr().Is6() {
-			return []Rule{
-				{Name: "neighbour solicit " + way, Match: Match{Neighbour: neighbourSolicit}, Verdict: Accept},
-				{Name: "neighbour advertise " + way, Match: Match{Neighbour: neighbourAdvertise}, Verdict: Accept},
-			}
-		}
+	if s.Direct == nil && !slices.ContainsFunc(s.Gates, func(g netip.AddrPort) bool { return g.Addr().Is6() }) {
+		return nil
 	}
-	return nil
+	return []Rule{
+		{Name: "neighbour solicit " + way, Match: Match{Neighbour: neighbourSolicit}, Verdict: Accept},
+		{Name: "neighbour advertise " + way, Match: Match{Neighbour: neighbourAdvertise}, Verdict: Accept},
+	}
 }
 
 // rest refuses everything else at once, so that clients fail in milliseconds
@@ -120,6 +121,12 @@ func refusal(p Proto) Verdict {
 	return RejectProhibited
 }
 
+// target is what a packet may be sent to.
+type target struct {
+	proto Proto
+	to    netip.AddrPort
+}
+
 func (s Spec) check() error {
 	gates := map[netip.AddrPort]bool{}
 	for _, g := range s.Gates {
@@ -138,9 +145,9 @@ func (s Spec) check() error {
 		}
 		published[port] = true
 	}
-	type target struct {
-		proto Proto
-		to    netip.AddrPort
+	open, err := s.Direct.check()
+	if err != nil {
+		return err
 	}
 	names, targets := map[string]bool{}, map[target]bool{}
 	for _, p := range s.Probes {
@@ -154,6 +161,8 @@ func (s Spec) check() error {
 			return fmt.Errorf("probe %q: unknown protocol %q", p.Name, p.Proto)
 		case p.Proto == TCP && gates[p.To]:
 			return fmt.Errorf("probe %q goes to a gate, which is open", p.Name)
+		case open[t]:
+			return fmt.Errorf("probe %q goes to %s, which is open", p.Name, p.To)
 		case targets[t]:
 			// The later rule would never count.
 			return fmt.Errorf("probe %q has the target of another", p.Name)

@@ -9,6 +9,7 @@ const Table = "aisb"
 // Ruleset is the whole content of table inet aisb: base chains of type filter
 // at priority 0 with policy drop. Nothing else may exist beside it.
 type Ruleset struct {
+	Sets   []Set // that rules look into
 	Chains []Chain
 }
 
@@ -40,6 +41,7 @@ type Rule struct {
 // Match is what a packet must have, all of it. Zero fields match anything.
 type Match struct {
 	Loopback    bool       // goes out by lo, or came in by it
+	PeerIn      SetRef     // the other side's address and port, of Proto, are in a set
 	Peer        netip.Addr // destination in output, source in input
 	Proto       Proto
 	PeerPort    uint16

@@ -8,6 +8,7 @@ import "net/netip"
 type Spec struct {
 	Gates   []netip.AddrPort // TCP out to these, and only their answers in
 	Publish []uint16         // TCP ports open to the inside (-p), answers out
+	Direct  *Direct          // TCP out to what its sets hold; nil makes none
 	Probes  []Probe          // what the proof will try; each gets a counted rule of its own
 }
 

@@ -68,8 +68,11 @@ func (s *Session) Wait(ctx context.Context) Result {
 	if r.Err != nil {
 		r.Hint = "something outside has killed it, such as podman kill or a limit of memory, or it crashed: please report that"
 	}
+	<-s.watched
 	var counted error
 	r.Direct, counted = s.dog.direct()
+	r.Opened = s.direct.close()
+	r.Opened.Up, r.Opened.Down = s.dog.moved()
 	s.dog.close()
 	if r.Stopped = s.dog.bitten(); r.Stopped != nil {
 		r.Status, r.Err, counted = r.Stopped.Status, nil, nil // it can't count what was changed

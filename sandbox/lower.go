@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -16,11 +17,16 @@ import (
 type endpoints struct {
 	gate, canary netip.AddrPort
 	key          []byte
+
+	// Of a run without a gate.
+	control       netip.AddrPort   // what answers the proof
+	peers         []netip.AddrPort // that are open at first, control among them
+	hosts, resolv string           // files of its own; "" is that of all runs
 }
 
 // container lowers a Spec to podman's terms. binary is the copy of aisb that
 // the container runs. It is pure.
-func (s Spec) container(binary string, conf podman.Conf) podman.Container {
+func (s Spec) container(binary string, conf podman.Conf, at endpoints) podman.Container {
 	c := podman.Container{
 		Name:        s.Name,
 		Image:       s.Image,
@@ -38,8 +44,8 @@ func (s Spec) container(binary string, conf podman.Conf) podman.Container {
 		Mounts: []podman.Mount{
 			{Source: binary, Target: entryPath, ReadOnly: true},
 			{Source: binary, Target: binaryPath, ReadOnly: true},
-			{Source: conf.Hosts(), Target: "/etc/hosts", ReadOnly: true},
-			{Source: conf.Resolv(), Target: "/etc/resolv.conf", ReadOnly: true},
+			{Source: cmp.Or(at.hosts, conf.Hosts()), Target: "/etc/hosts", ReadOnly: true},
+			{Source: cmp.Or(at.resolv, conf.Resolv()), Target: "/etc/resolv.conf", ReadOnly: true},
 		},
 	}
 	switch {
@@ -106,6 +112,11 @@ func (s Spec) handshake(c podman.Container, at endpoints) (handshake.Config, err
 			cfg.Fence.Listen = at.gate.String()
 		default:
 			return handshake.Config{}, fmt.Errorf("unknown backend %q", s.Backend)
+		}
+	case NetNoGate:
+		cfg.Fence = &handshake.Fence{
+			Policy: directPolicy(at.peers, at.canary, s.NoGate.DNS),
+			Proof:  handshake.Proof{Control: at.control.String(), Key: at.key},
 		}
 	case NetNone:
 		cfg.Fence = &handshake.Fence{Policy: fencePolicy(netip.AddrPort{}, netip.AddrPort{})}

@@ -191,7 +191,7 @@ func TestSecretsNeverReachPodman(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := spec().container("/bin/entry", conf)
+	c := spec().container("/bin/entry", conf, endpoints{})
 	if args := strings.Join(c.RunArgs(), "\n"); strings.Contains(args, "secret") || strings.Contains(args, "KEY") {
 		t.Errorf("podman's arguments hold the environment:\n%s", args)
 	}
@@ -222,7 +222,7 @@ func TestLoweringOfModes(t *testing.T) {
 		t.Run(string(c.net), func(t *testing.T) {
 			s := spec()
 			s.Net = c.net
-			ctr := s.container("/bin/entry", conf)
+			ctr := s.container("/bin/entry", conf, endpoints{})
 			cfg, err := s.handshake(ctr, at)
 			if (err != nil) != c.wantErr {
 				t.Fatalf("error %v, want one: %v", err, c.wantErr)
@@ -265,7 +265,7 @@ func TestLoweringOfInner(t *testing.T) {
 	}
 	s := spec()
 	s.Backend = Inner
-	ctr := s.container("/bin/entry", conf)
+	ctr := s.container("/bin/entry", conf, endpoints{})
 	cfg, err := s.handshake(ctr, endpoints{gate: innerGate, key: make([]byte, 32)})
 	if err != nil {
 		t.Fatal(err)

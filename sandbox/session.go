@@ -30,6 +30,7 @@ type Host struct {
 // fields are skipped.
 type Events struct {
 	Stage func(handshake.Stage) // each stage of the entrypoint
+	Warn  func(string)          // something is less than was asked for
 	Part  func(Part)            // what a part of the run took, when it ends, from Wait too
 }
 
@@ -54,6 +55,7 @@ type Result struct {
 	Log      string   // the gate's log file
 	Stopped  *Failure // why the watchdog ended it; nil if it didn't
 	Direct   uint64   // packets that tried to get past the gate, all refused
+	Opened   Opened   // with NetNoGate
 }
 
 // Session is a run. Its methods are safe for concurrent use.
@@ -68,6 +70,7 @@ type Session struct {
 
 	dog     watchdog
 	net     *gateSide   // nil without a gate
+	direct  *directSide // nil with one
 	entry   *fdmsg.Conn // lifeline of the container
 	podman  *podmanProcess
 	ending  *ending // nil before the entrypoint has handed its descriptors out
@@ -77,6 +80,7 @@ type Session struct {
 	proof   []handshake.ProbeResult
 	started time.Time
 	policy  netpolicy.Spec // of the fence
+	watched chan struct{}  // closed when watch is done
 }
 
 // Failure is why a run did not start: the fence's, podman's or aisb's own.
@@ -97,7 +101,7 @@ func Start(ctx context.Context, host Host, spec Spec, on Events) (*Session, erro
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{spec: spec, host: host, on: on, trace: trace, dirs: dirs, cut: make(chan struct{})}
+	s := &Session{spec: spec, host: host, on: on, trace: trace, dirs: dirs, cut: make(chan struct{}), watched: make(chan struct{})}
 	if err := s.start(ctx); err != nil {
 		s.abort()
 		return nil, err
@@ -112,19 +116,22 @@ func (s *Session) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.openDirect(ctx, &at); err != nil {
+		return err
+	}
 	s.startGate(ctx, at.key)
 	binary, err := EntryBinary(s.host.Paths.Cache, s.host.Self)
 	if err != nil {
 		return err
 	}
 	s.binary = binary
-	c := s.spec.container(binary, s.host.Conf)
+	c := s.spec.container(binary, s.host.Conf, at)
 	cfg, err := s.spec.handshake(c, at)
 	if err != nil {
 		return err
 	}
 	if cfg.Fence != nil {
-		s.policy = cfg.Fence.Policy
+		s.policy = cfg.Fence.Settled()
 	}
 	s.dog.room, s.dog.min = s.keepRoom(), s.spec.MinFree
 	if f := s.dog.lookForRoom(); f != nil {
@@ -153,19 +160,9 @@ func (s *Session) start(ctx context.Context) error {
 	if err := s.stages(ctx); err != nil {
 		return err
 	}
+	s.direct.proved()
 	go s.watch()
 	return nil
-}
-
-// keepRoom are the directories that the sandbox or aisb writes to.
-func (s *Session) keepRoom() []string {
-	dirs := []string{s.host.Paths.State}
-	for _, m := range s.spec.Mounts {
-		if !m.ReadOnly {
-			dirs = append(dirs, m.Source)
-		}
-	}
-	return dirs
 }
 
 // Stdio are the command's descriptors; the caller closes them.
@@ -207,6 +204,7 @@ func (s *Session) abort() {
 	if s.net != nil {
 		s.net.kill()
 	}
+	s.direct.close()
 	s.stdio.close()
 	s.dog.close()
 	s.dirs.Remove()

@@ -5,6 +5,7 @@ package sandbox
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/aisb-dev/aisb/gate/proc"
 	"github.com/aisb-dev/aisb/netpolicy"
@@ -22,6 +23,8 @@ const (
 	NetAllow NetMode = "allow" // through the gate alone
 	NetNone  NetMode = "none"  // nothing but its own loopback
 	NetFull  NetMode = "full"  // no fence, no gate; never the host's loopback
+
+	NetNoGate NetMode = "no-gate" // to the addresses of the allowlist's names, without a gate
 )
 
 // Backend is how a fenced sandbox reaches its gate (--net-backend).
@@ -56,6 +59,7 @@ type Spec struct {
 	Net     NetMode
 	Backend Backend     // with NetAllow
 	Gate    proc.Config // rules and resolver; Start fills in the rest
+	NoGate  NoGate      // with NetNoGate
 
 	Limits    podman.Limits
 	TmpfsSize string
@@ -109,6 +113,28 @@ func fencePolicy(gate, canary netip.AddrPort) netpolicy.Spec {
 			netpolicy.Probe{Name: "host-loopback", Proto: netpolicy.TCP, To: canary})
 	}
 	return spec
+}
+
+// directPolicy is what the entrypoint installs without a gate: peers open, and a
+// counted rule for each probe.
+func directPolicy(peers []netip.AddrPort, canary netip.AddrPort, dns bool) netpolicy.Spec {
+	spec := fencePolicy(netip.AddrPort{}, netip.AddrPort{})
+	spec.Probes = append(spec.Probes, netpolicy.Probe{Name: "host-loopback", Proto: netpolicy.TCP, To: canary})
+	spec.Direct = &netpolicy.Direct{Peers: peers}
+	if dns {
+		spec.Direct.Resolver = netip.AddrPortFrom(DNSForward, 53)
+		spec.Probes = slices.DeleteFunc(spec.Probes, func(p netpolicy.Probe) bool { return p.To == spec.Direct.Resolver })
+	}
+	return spec
+}
+
+// DirectRulesetText is the fence of a sandbox without a gate as nft(8) text.
+func DirectRulesetText(peers []netip.AddrPort, canary netip.AddrPort, dns bool) (string, error) {
+	rs, err := netpolicy.Render(directPolicy(peers, canary, dns))
+	if err != nil {
+		return "", err
+	}
+	return rs.String(), nil
 }
 
 // RulesetText is the fence of a sandbox as nft(8) text.

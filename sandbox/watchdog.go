@@ -81,9 +81,11 @@ func (w *watchdog) arm() error {
 
 // watch looks until the sandbox ends, and ends it itself when something is off.
 func (s *Session) watch() {
+	defer close(s.watched)
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for {
+		var f *Failure
 		select {
 		case <-s.cut:
 			return
@@ -92,8 +94,10 @@ func (s *Session) watch() {
 		case <-s.podman.done:
 			return
 		case <-tick.C:
+			f = s.dog.look()
+		case found := <-s.direct.answers():
+			f = s.reopen(found)
 		}
-		f := s.dog.look()
 		if f == nil {
 			continue
 		}
@@ -120,14 +124,33 @@ func (w *watchdog) bitten() *Failure {
 // look compares all of it once.
 func (w *watchdog) look() *Failure {
 	if err := w.lookAtFence(); err != nil {
-		return &Failure{Status: handshake.ExitProof, Err: fmt.Errorf("the sandbox was stopped: its fence was changed from outside: %w", err),
-			Hint: "root of the container changed it, as 'podman exec' is, or a tool of the host that writes packet filter rules"}
+		return fenceChanged(err)
 	}
 	if err := w.lookAtMounts(); err != nil {
 		return &Failure{Status: handshake.ExitProof, Err: fmt.Errorf("the sandbox was stopped: %w", err),
 			Hint: "a file or directory that a mount lies on was replaced or removed on the host while the sandbox ran"}
 	}
 	return w.lookForRoom()
+}
+
+func fenceChanged(err error) *Failure {
+	return &Failure{Status: handshake.ExitProof, Err: fmt.Errorf("the sandbox was stopped: its fence was changed from outside: %w", err),
+		Hint: "root of the container changed it, as 'podman exec' is, or a tool of the host that writes packet filter rules"}
+}
+
+// update lets the sets of the ruleset hold something else, and takes that as what must
+// stay.
+func (w *watchdog) update(policy netpolicy.Spec) error {
+	rules, err := netpolicy.Render(policy)
+	if err != nil || w.filter == nil || rules.String() == w.rules.String() {
+		return err
+	}
+	now, err := w.filter.Update(w.rules, rules)
+	if err != nil {
+		return err
+	}
+	w.rules, w.generation = rules, now
+	return nil
 }
 
 func (w *watchdog) lookAtFence() error {
@@ -199,6 +222,17 @@ func readMounts(path string) ([]mountinfo.Mount, error) {
 	return mountinfo.Parse(string(text))
 }
 
+// keepRoom are the directories that the sandbox or aisb writes to.
+func (s *Session) keepRoom() []string {
+	dirs := []string{s.host.Paths.State}
+	for _, m := range s.spec.Mounts {
+		if !m.ReadOnly {
+			dirs = append(dirs, m.Source)
+		}
+	}
+	return dirs
+}
+
 // lookForRoom refuses a disk that is nearly full: the host needs room too.
 func (w *watchdog) lookForRoom() *Failure {
 	for _, dir := range w.room {
@@ -212,38 +246,6 @@ func (w *watchdog) lookForRoom() *Failure {
 		}
 	}
 	return nil
-}
-
-// direct is how many packets of TCP and UDP tried to get past the gate and were
-// refused, since the command began. It reads the counters after the end, for as long as the
-// socket is open the kernel keeps the namespace.
-func (w *watchdog) direct() (uint64, error) {
-	if w.filter == nil || w.counted == nil {
-		return 0, nil
-	}
-	now, err := w.filter.Counters(w.rules)
-	if err != nil {
-		return 0, fmt.Errorf("read the fence's counters: %w", err)
-	}
-	var packets uint64
-	for _, r := range attempts(w.rules) {
-		packets += now[r.Name].Packets - w.counted[r.Name].Packets
-	}
-	return packets, nil
-}
-
-// attempts are the rules that refuse what programs send. The rule of the rest
-// counts what the kernel says by itself too.
-func attempts(rs netpolicy.Ruleset) []netpolicy.Rule {
-	var rules []netpolicy.Rule
-	for _, chain := range rs.Chains {
-		for _, r := range chain.Rules {
-			if chain.Hook == netpolicy.Output && r.Verdict != netpolicy.Accept && r.Match.Proto != "" {
-				rules = append(rules, r)
-			}
-		}
-	}
-	return rules
 }
 
 func (w *watchdog) close() {

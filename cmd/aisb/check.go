@@ -80,7 +80,7 @@ func (o *checkOptions) judge(u *ui) (judge, error) {
 	case inside != "":
 		return func(ctx context.Context, t policy.Target) (checked, error) { return checkInside(ctx, inside, t) }, nil
 	case inSandbox():
-		return nil, &exitError{code: 1, err: errors.New("this sandbox has no gate: it runs with --net none or --net full"),
+		return nil, &exitError{code: 1, err: errors.New("this sandbox has no gate: it runs with --no-gate, --net none or --net full"),
 			hint: "judge rules of your own by --allow or --allow-file"}
 	}
 	return o.judgeHere(u)

@@ -19,6 +19,7 @@ import (
 func completions(root *cobra.Command) {
 	values := map[string][]string{
 		"harness":     image.HarnessNames(),
+		"no-gate":     {"dns\tleave the name server open too"},
 		"net":         {"allow\tthrough the gate", "none\tno network", "full\tno fence"},
 		"net-backend": {"auto\tpasta where there is one", "pasta\tone address mapped to the host's loopback", "inner\tno network at all"},
 	}

@@ -35,7 +35,10 @@ func receipt(u *ui, spec sandbox.Spec, r sandbox.Result, ran time.Duration) {
 	if r.Report.Foreign > 0 {
 		u.warnf("%d connections to the gate came from outside this sandbox and were refused", r.Report.Foreign)
 	}
-	if len(r.Report.Refusals) > 0 {
+	for _, problem := range r.Opened.Problems {
+		u.notef("%s", problem)
+	}
+	if len(r.Report.Refusals)+len(r.Opened.Problems) > 0 {
 		u.notef("log: %s", r.Log)
 	}
 	if r.Err != nil && !errors.Is(r.Err, sandbox.ErrNoStatus) {
@@ -52,6 +55,9 @@ func receiptParts(spec sandbox.Spec, r sandbox.Result, ran time.Duration) []stri
 	parts = append(parts, fenceText(spec, r))
 	if r.GateDied {
 		parts = append(parts, "the gate had ended before")
+	}
+	if spec.Net == sandbox.NetNoGate {
+		parts = append(parts, openedText(r.Opened))
 	}
 	if r.Direct > 0 {
 		parts = append(parts, fmt.Sprintf("the fence refused %d packets that went past the gate", r.Direct))

@@ -78,6 +78,7 @@ func startRelay(s *sandbox.Session, u *ui, held chan os.Signal) (*relay, error) 
 	}()
 	go r.passSignals()
 	go r.tellGateDied()
+	go r.tellTrouble()
 	return r, nil
 }
 
@@ -88,6 +89,18 @@ func (r *relay) tellGateDied() {
 	case <-r.session.GateDied():
 		r.ui.line("error: ", "the gate has ended: the sandbox reaches nothing any more")
 	case <-r.done:
+	}
+}
+
+// tellTrouble tells of names as it comes up, in the same way.
+func (r *relay) tellTrouble() {
+	for {
+		select {
+		case text := <-r.session.Trouble():
+			r.ui.line("warning: ", text)
+		case <-r.done:
+			return
+		}
 	}
 }
 

@@ -22,6 +22,7 @@ type runOptions struct {
 	allow, allowFile, deny []string
 	allowAll               bool
 	resolver, net, backend string
+	noGate                 noGate
 
 	env, envFile []string
 
@@ -75,6 +76,7 @@ own: 2 usage, 77 78 fence, 78 rule file, 125 podman, 126 127 COMMAND not run.`,
 	f.Lookup("net").DefValue = "" // said by the text
 	f.StringVar(&o.backend, "net-backend", "auto", "reach the gate by `B`: auto, pasta, inner")
 	f.Lookup("net-backend").DefValue = ""
+	o.noGate.flag(f)
 	f.StringVar(&o.resolver, "resolver", "", "ask name server `IP[:PORT]` instead of the host's")
 	f.StringArrayVarP(&o.env, "env", "e", nil, "pass `NAME` from the host, or NAME=VALUE")
 	f.StringArrayVar(&o.envFile, "env-file", nil, "pass the variables in `FILE`")
@@ -226,6 +228,7 @@ func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec
 				u.warnf("%s", s.Warning)
 			}
 		},
+		Warn: func(text string) { u.warnf("%s", text) },
 		Part: tracing(u),
 	})
 	quick()

@@ -83,8 +83,8 @@ func (o runOptions) network(p *prepared) error {
 	switch p.spec.Net {
 	case sandbox.NetAllow:
 	case sandbox.NetNone, sandbox.NetFull:
-		if len(o.allow)+len(o.allowFile)+len(o.deny) > 0 {
-			return usageError("aisb run", fmt.Errorf("--allow, --allow-file and --deny need --net allow, not --net %s", o.net))
+		if len(o.allow)+len(o.allowFile)+len(o.deny)+len(o.noGate) > 0 {
+			return usageError("aisb run", fmt.Errorf("--allow, --allow-file, --deny and --no-gate need --net allow, not --net %s", o.net))
 		}
 		if p.spec.Net == sandbox.NetFull {
 			p.warnings = append(p.warnings, "--net full: no fence and no gate, the sandbox can send anything anywhere")
@@ -111,23 +111,28 @@ func (o runOptions) network(p *prepared) error {
 		return gateRuleError(err)
 	}
 	if parsed.Len() == 0 {
-		misplaced := ""
-		if slices.ContainsFunc(o.argv, func(a string) bool { return strings.HasPrefix(a, "--allow") }) {
-			misplaced = "--allow stands after the command and so belongs to it: put it before\n"
-		}
-		return &exitError{
-			code: exitUsage,
-			err:  errors.New("the allowlist is empty: the sandbox could reach nothing"),
-			hint: misplaced + o.keyHint(os.Getenv) + "allow what it needs: --allow HOST, or --allow-file FILE\n" +
-				"or run it without any network: --net none\n" +
-				"or without a fence, if you must: --net full",
-		}
+		return o.emptyList()
 	}
 	for _, w := range warnings {
 		p.warnings = append(p.warnings, w.String())
 	}
 	p.spec.Gate = proc.Config{Allow: allow, Deny: deny, AllowAllNames: o.allowAll, Resolver: o.resolver}
-	return nil
+	return o.directly(p, parsed)
+}
+
+// emptyList refuses an allowlist without rules, and names the ways out.
+func (o runOptions) emptyList() error {
+	misplaced := ""
+	if slices.ContainsFunc(o.argv, func(a string) bool { return strings.HasPrefix(a, "--allow") }) {
+		misplaced = "--allow stands after the command and so belongs to it: put it before\n"
+	}
+	return &exitError{
+		code: exitUsage,
+		err:  errors.New("the allowlist is empty: the sandbox could reach nothing"),
+		hint: misplaced + o.keyHint(os.Getenv) + "allow what it needs: --allow HOST, or --allow-file FILE\n" +
+			"or run it without any network: --net none\n" +
+			"or without a fence, if you must: --net full",
+	}
 }
 
 // hatches are the ways to run with less than aisb promises.

@@ -36,8 +36,28 @@ type ruleForm struct {
 	count   Count
 }
 
+// form is all that the kernel must hold.
+type form struct {
+	sets   []setForm
+	chains []chainForm
+}
+
 // expected is what read must find for rs.
-func expected(rs netpolicy.Ruleset) ([]chainForm, error) {
+func expected(rs netpolicy.Ruleset) (form, error) {
+	var f form
+	for _, s := range rs.Sets {
+		set, err := expectedSet(s)
+		if err != nil {
+			return form{}, fmt.Errorf("encode set %q: %w", s.Name, err)
+		}
+		f.sets = append(f.sets, set)
+	}
+	var err error
+	f.chains, err = expectedChains(rs)
+	return f, err
+}
+
+func expectedChains(rs netpolicy.Ruleset) ([]chainForm, error) {
 	var forms []chainForm
 	for _, c := range rs.Chains {
 		hook, err := hookNumber(c.Hook)
@@ -109,10 +129,14 @@ func canonChain(attrs []netlink.Attribute) (string, error) {
 }
 
 // compare returns the counters by rule name, or what differs.
-func compare(got state, want []chainForm) (map[string]Count, error) {
+func compare(got state, all form) (map[string]Count, error) {
 	if err := compareTables(got); err != nil {
 		return nil, err
 	}
+	if err := compareSets(got, all.sets); err != nil {
+		return nil, err
+	}
+	want := all.chains
 	if len(got.chains) != len(want) {
 		return nil, mismatch("%d chains, want %d", len(got.chains), len(want))
 	}
@@ -154,8 +178,6 @@ func compareTables(got state) error {
 	switch {
 	case len(got.tables) != 1:
 		return mismatch("%d tables, want 1", len(got.tables))
-	case len(got.sets) > 0:
-		return mismatch("foreign set %q", got.sets[0].text(unix.NFTA_SET_NAME))
 	case len(got.stateful) > 0:
 		return mismatch("foreign object %q", got.stateful[0].text(unix.NFTA_OBJ_NAME))
 	case len(got.flowtables) > 0:

@@ -50,7 +50,10 @@ func lower(h netpolicy.Hook, r netpolicy.Rule) []expr.Any {
 		es = append(es, meta(expr.MetaKeyL4PROTO, []byte{unix.IPPROTO_ICMPV6})...)
 		es = append(es, payload(expr.PayloadBaseTransportHeader, 0, []byte{m.Neighbour})...)
 	}
-	if m.Proto != "" {
+	switch {
+	case m.PeerIn.Name != "":
+		es = append(es, peerIn(in, m)...)
+	case m.Proto != "":
 		es = append(es, meta(expr.MetaKeyL4PROTO, []byte{protocol(m.Proto)})...)
 	}
 	// In TCP and UDP the source port comes first, the destination at 2.

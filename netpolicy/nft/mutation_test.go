@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -16,9 +17,28 @@ import (
 // its match dropped, and every chain without its rules.
 func mutations(rs netpolicy.Ruleset) map[string]netpolicy.Ruleset {
 	all := map[string]netpolicy.Ruleset{}
+	for i, set := range rs.Sets {
+		mutant := func(name string, peers []netip.AddrPort) {
+			m := netpolicy.Ruleset{Sets: slices.Clone(rs.Sets), Chains: rs.Chains}
+			m.Sets[i].Peers = peers
+			all[set.Name+": "+name] = m
+		}
+		more := netip.MustParseAddrPort("198.51.100.7:443")
+		if set.V6 {
+			more = netip.MustParseAddrPort("[2606:2800::7]:443")
+		}
+		mutant("one more", append(slices.Clone(set.Peers), more))
+		for p, peer := range set.Peers {
+			mutant(peer.String()+" removed", slices.Delete(slices.Clone(set.Peers), p, p+1))
+			mutant(peer.String()+" elsewhere", append(slices.Delete(slices.Clone(set.Peers), p, p+1), more))
+			port := slices.Clone(set.Peers)
+			port[p] = netip.AddrPortFrom(peer.Addr(), peer.Port()+1)
+			mutant(peer.String()+" at the next port", port)
+		}
+	}
 	for c, chain := range rs.Chains {
 		mutant := func(name string, change func(*netpolicy.Chain)) {
-			m := netpolicy.Ruleset{Chains: slices.Clone(rs.Chains)}
+			m := netpolicy.Ruleset{Sets: rs.Sets, Chains: slices.Clone(rs.Chains)}
 			m.Chains[c].Rules = slices.Clone(chain.Rules)
 			change(&m.Chains[c])
 			all[fmt.Sprintf("%s: %s", chain.Hook, name)] = m
@@ -62,12 +82,18 @@ func narrower(m netpolicy.Match) map[string]netpolicy.Match {
 		}
 	}
 	add("on any interface", m.Loopback, func(n *netpolicy.Match) { n.Loopback = false })
+	other := netpolicy.SetRef{Name: "open6", V6: true}
+	if m.PeerIn.V6 {
+		other = netpolicy.SetRef{Name: "open4"}
+	}
+	add("for any peer", m.PeerIn.Name != "", func(n *netpolicy.Match) { n.PeerIn = netpolicy.SetRef{} })
+	add("for the other set", m.PeerIn.Name != "", func(n *netpolicy.Match) { n.PeerIn = other })
 	add("for any peer", m.Peer.IsValid(), func(n *netpolicy.Match) { n.Peer = netpolicy.Match{}.Peer })
 	add("for the next peer", m.Peer.IsValid(), func(n *netpolicy.Match) { n.Peer = n.Peer.Next() })
 	add("for any port", m.PeerPort != 0, func(n *netpolicy.Match) { n.PeerPort = 0 })
 	add("for the port below", m.PeerPort > 1, func(n *netpolicy.Match) { n.PeerPort-- })
 	add("for any own port", m.OwnPort != 0, func(n *netpolicy.Match) { n.OwnPort = 0 })
-	add("for any protocol", m.Proto != "" && m.PeerPort == 0 && m.OwnPort == 0, func(n *netpolicy.Match) { n.Proto = "" })
+	add("for any protocol", m.PeerIn.Name == "" && m.Proto != "" && m.PeerPort == 0 && m.OwnPort == 0, func(n *netpolicy.Match) { n.Proto = "" })
 	add("for new connections too", m.Established, func(n *netpolicy.Match) { n.Established = false })
 	add("for any message", m.Neighbour != 0, func(n *netpolicy.Match) { n.Neighbour = 0 })
 	add("for another message", m.Neighbour != 0, func(n *netpolicy.Match) { n.Neighbour++ })

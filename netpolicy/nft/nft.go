@@ -34,6 +34,11 @@ func Apply(rs netpolicy.Ruleset) error {
 	conn.AddTable(table)
 	conn.DelTable(table)
 	conn.AddTable(table)
+	for _, s := range rs.Sets {
+		if err := conn.AddSet(setOf(table, s.SetRef), elements(s.Peers)); err != nil {
+			return fmt.Errorf("install packet filter: %w", err)
+		}
+	}
 	for _, c := range rs.Chains {
 		hook, err := hookNumber(c.Hook)
 		if err != nil {

@@ -76,6 +76,14 @@ func specs() map[string]netpolicy.Spec {
 		"both families and published": {
 			Gates: ports("169.254.1.3:3128", "[fd77::1]:3128"), Publish: []uint16{8080, 1}, Probes: probes,
 		},
+		"sets and a resolver": {
+			Direct: &netpolicy.Direct{
+				Peers:    ports("93.184.215.14:443", "93.184.215.14:80", "9.9.9.9:8443", "[2606:2800::1]:443"),
+				Resolver: netip.MustParseAddrPort("169.254.1.1:53"),
+			},
+			Probes: probes,
+		},
+		"empty sets": {Direct: &netpolicy.Direct{}, Probes: probes},
 		// Addresses whose bytes look like netlink attributes.
 		"odd addresses": {Gates: ports("4.0.1.0:1", "8.0.1.0:65535", "[400:100:400:100::]:256")},
 	}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/aisb-dev/aisb/netpolicy"
 )
 
 // object is one thing that the kernel lists, as it came: family and raw
@@ -41,6 +43,8 @@ func (o object) text(kind uint16) string {
 type state struct {
 	tables, chains, rules      []object
 	sets, stateful, flowtables []object
+
+	elements map[string][]netlink.Attribute // of the table's sets by name, as listed
 }
 
 // attrMask takes the flags NLA_F_NESTED and NLA_F_NET_BYTEORDER off a type.
@@ -76,6 +80,16 @@ func read(conn *netlink.Conn) (state, error) {
 			return state{}, fmt.Errorf("list %s: %w", l.name, err)
 		}
 	}
+	s.elements = map[string][]netlink.Attribute{}
+	for _, set := range s.sets {
+		if set.family != unix.NFPROTO_INET || set.text(unix.NFTA_SET_TABLE) != netpolicy.Table {
+			continue // foreign, whatever it holds
+		}
+		name := set.text(unix.NFTA_SET_NAME)
+		if s.elements[name], err = listElements(conn, name); err != nil {
+			return state{}, fmt.Errorf("list set %q: %w", name, err)
+		}
+	}
 	after, err := generation(conn)
 	if err == nil && before != after {
 		err = errChanging
@@ -85,7 +99,12 @@ func read(conn *netlink.Conn) (state, error) {
 
 // list dumps one kind of object of all tables in all families.
 func list(conn *netlink.Conn, get, want uint16) ([]object, error) {
-	msgs, err := conn.Execute(request(get, netlink.Request|netlink.Dump))
+	return dump(conn, request(get, netlink.Request|netlink.Dump), want)
+}
+
+// dump asks for a list.
+func dump(conn *netlink.Conn, m netlink.Message, want uint16) ([]object, error) {
+	msgs, err := conn.Execute(m)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/aisb-dev/aisb/netpolicy"
@@ -80,15 +81,32 @@ func TestApplyFailsWholly(t *testing.T) {
 			t.Errorf("a failed replacement (%v) changed what was there: %v", err, Verify(rs))
 		}
 		// Without the capability nothing can be installed; the rest is as before.
-		var none [2]unix.CapUserData
-		runtime.LockOSThread() // for good: the thread is of no use any more
-		if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
-			t.Fatal(err)
-		}
+		dropAll(t)
 		if err := Apply(rs); !errors.Is(err, unix.EPERM) {
 			t.Errorf("without a capability: got %v, want EPERM", err)
 		}
 	})
+}
+
+// dropAll gives up all capabilities of this goroutine's thread, for good.
+func dropAll(t *testing.T) {
+	t.Helper()
+	var none [2]unix.CapUserData
+	runtime.LockOSThread() // and not back: the thread is of no use any more
+	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// dial opens a connection to this namespace's packet filter.
+func dial(t *testing.T) *netlink.Conn {
+	t.Helper()
+	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
 }
 
 func TestUnknownHook(t *testing.T) {

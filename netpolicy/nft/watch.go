@@ -33,7 +33,7 @@ func Socket() (*os.File, error) {
 }
 
 // Watcher reads the packet filter of the network namespace that its socket was
-// made in, also after the last process in there has ended.
+// made in, also after the last process in there has ended, and changes its sets.
 type Watcher struct{ conn *netlink.Conn }
 
 // Watch takes a socket of Socket over.
@@ -84,13 +84,17 @@ func (h *handed) Send(m netlink.Message) error {
 	return unix.Sendto(int(h.file.Fd()), b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
 }
 
+// SendMessages sends all in one datagram, as a transaction has to be.
 func (h *handed) SendMessages(ms []netlink.Message) error {
+	var all []byte
 	for _, m := range ms {
-		if err := h.Send(m); err != nil {
+		b, err := m.MarshalBinary()
+		if err != nil {
 			return err
 		}
+		all = append(all, b...)
 	}
-	return nil
+	return unix.Sendto(int(h.file.Fd()), all, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
 }
 
 func (h *handed) Receive() ([]netlink.Message, error) {

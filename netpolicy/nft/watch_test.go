@@ -33,13 +33,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func farSpec() netpolicy.Spec {
+func farSpec(kind string) netpolicy.Spec {
+	if kind == "direct" {
+		return netpolicy.Spec{Direct: &netpolicy.Direct{Peers: ports("93.184.215.14:443")}}
+	}
 	return netpolicy.Spec{Gates: ports("169.254.1.3:3128")}
 }
 
 // beFar says the number of its socket's descriptor and then obeys, one line each.
 func beFar() error {
-	rs, err := netpolicy.Render(farSpec())
+	rs, err := netpolicy.Render(farSpec(os.Getenv(far)))
 	if err == nil {
 		err = Apply(rs)
 	}
@@ -71,12 +74,14 @@ type sandbox struct {
 	lines *bufio.Scanner
 }
 
-func startFar(t *testing.T) *sandbox {
+func startFar(t *testing.T) *sandbox { return startFarWith(t, "gate") }
+
+func startFarWith(t *testing.T, kind string) *sandbox {
 	t.Helper()
 	need.UserNS(t)
 	need.NFT(t)
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), far+"=1")
+	cmd.Env = append(os.Environ(), far+"="+kind)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
@@ -143,7 +148,7 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	rs := render(t, farSpec())
+	rs := render(t, farSpec("gate"))
 	before, err := w.Counters(rs)
 	if err != nil {
 		t.Fatal(err)

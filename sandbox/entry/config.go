@@ -51,6 +51,9 @@ func checkFence(f handshake.Fence) error {
 	if len(f.Policy.Probes) == 0 {
 		return errors.New("a fence without probes can't be proved")
 	}
+	if f.Policy.Direct != nil || f.Proof.Control != "" {
+		return checkDirect(f)
+	}
 	if len(f.Policy.Gates) == 0 && f.Listen == "" && f.Proof.Gate == "" {
 		return nil
 	}
@@ -64,6 +67,23 @@ func checkFence(f handshake.Fence) error {
 		return fmt.Errorf("gate's listener at %q, not at the proof's %q on loopback", f.Listen, f.Proof.Gate)
 	case f.Listen == "" && !slices.Contains(f.Policy.Gates, gate):
 		return fmt.Errorf("gate %q of the proof is not open", f.Proof.Gate)
+	case len(f.Proof.Key) < minKey:
+		return fmt.Errorf("key of the proof has %d bytes, want %d", len(f.Proof.Key), minKey)
+	}
+	return nil
+}
+
+// checkDirect refuses a fence without a gate in which nothing shows that what is open
+// can be reached.
+func checkDirect(f handshake.Fence) error {
+	control, err := netip.ParseAddrPort(f.Proof.Control)
+	switch {
+	case err != nil:
+		return fmt.Errorf("control %q of the proof: %w", f.Proof.Control, err)
+	case len(f.Policy.Gates) > 0 || f.Listen != "" || f.Proof.Gate != "":
+		return errors.New("a fence both with a gate and without")
+	case f.Policy.Direct == nil || !slices.Contains(f.Policy.Direct.Peers, control):
+		return fmt.Errorf("control %q of the proof is not open", f.Proof.Control)
 	case len(f.Proof.Key) < minKey:
 		return fmt.Errorf("key of the proof has %d bytes, want %d", len(f.Proof.Key), minKey)
 	}

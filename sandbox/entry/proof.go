@@ -101,6 +101,9 @@ func (e *entry) prove() *failure {
 		return nil
 	}
 	results, f := e.proof(p)
+	if shut := e.settle(); f == nil {
+		f = shut
+	}
 	if f != nil {
 		return e.unfenced(f)
 	}
@@ -113,11 +116,11 @@ func (e *entry) proof(p *prober) ([]handshake.ProbeResult, *failure) {
 	}
 	const broken = "this start is not to be trusted; run it again, and report it if it stays"
 	o := order{Probes: e.cfg.Fence.Policy.Probes}
-	// Lower case, as the gate reads names.
-	random, nonce := strings.ToLower(rand.Text()), strings.ToLower(rand.Text())
-	if e.cfg.Fence.Proof.Gate != "" {
-		o.Gate = e.cfg.Fence.Proof.Gate
-		o.Asks = asks(random, nonce)
+	var wanted []control
+	if o.Gate, wanted = controls(e.cfg.Fence.Proof); o.Gate != "" {
+		for _, c := range wanted {
+			o.Asks = append(o.Asks, c.ask)
+		}
 	}
 	saw, err := p.run(o)
 	if err != nil {
@@ -144,21 +147,54 @@ func (e *entry) proof(p *prober) ([]handshake.ProbeResult, *failure) {
 	if len(o.Asks) == 0 {
 		return results, nil
 	}
-	gate, err := judgeGate(saw.Replies, e.cfg.Fence.Proof.Key, random, nonce)
-	if err != nil {
-		return nil, fail(fmt.Errorf("gate at %s: %w", o.Gate, err),
-			"the gate may have ended, or pasta does not map its address to the host's loopback; aisb doctor checks both")
+	who, hint := "gate", "the gate may have ended, or pasta does not map its address to the host's loopback; aisb doctor checks both"
+	if e.cfg.Fence.Proof.Gate == "" {
+		who, hint = "aisb", "pasta does not map the address to the host's loopback, it seems; aisb doctor checks that"
 	}
-	return append(results, gate...), nil
+	positive, err := judgeControls(saw.Replies, e.cfg.Fence.Proof.Key, who, wanted)
+	if err != nil {
+		return nil, fail(fmt.Errorf("%s at %s: %w", who, o.Gate, err), hint)
+	}
+	return append(results, positive...), nil
 }
 
-// asks are the positive controls: without them a namespace that is cut off
-// entirely, or another program at the gate's address, would pass.
-func asks(random, nonce string) []ask {
-	return []ask{
-		{Host: random + proofDomain, Path: "/"},
-		{Host: controlHost, Path: healthPath, Nonce: nonce},
+// settle takes the proof's own listener out of what is open, and reads all back. It
+// comes before anything is dropped, and whatever the proof has shown.
+func (e *entry) settle() *failure {
+	if e.cfg.Fence.Proof.Control == "" {
+		return nil
 	}
+	settled, err := netpolicy.Render(e.cfg.Fence.Settled())
+	if err == nil {
+		err = nft.Update(e.rules, settled)
+	}
+	if err != nil {
+		return &failure{handshake.Proved, handshake.ExitProof, fmt.Errorf("shut what the proof needed: %w", err), ""}
+	}
+	e.rules = settled
+	return nil
+}
+
+// control is a positive control of the proof, and what its answer must be.
+type control struct {
+	name   string
+	ask    ask
+	sent   string // what the answer proves to have read
+	status int
+	saw    string
+}
+
+// controls are the positive controls, and where to: without them a namespace that is
+// cut off entirely, or another program at that address, would pass. Only a gate has
+// names to refuse.
+func controls(p handshake.Proof) (to string, list []control) {
+	// Lower case, as the gate reads names.
+	random, nonce := strings.ToLower(rand.Text()), strings.ToLower(rand.Text())
+	health := control{"control", ask{Host: controlHost, Path: healthPath, Nonce: nonce}, nonce, 204, "answered"}
+	if p.Control != "" {
+		return p.Control, []control{health}
+	}
+	return p.Gate, []control{{"unlisted-name", ask{Host: random + proofDomain, Path: "/"}, random, 403, "nonce"}, health}
 }
 
 // judge decides whether a probe was refused by its own rule. It returns a word
@@ -217,17 +253,11 @@ func absent(p netpolicy.Probe, s sighting, reach func(netip.Addr) (bool, error))
 	return "absent", nil
 }
 
-// judgeGate decides whether the one at the gate's address is this run's gate.
-func judgeGate(replies []reply, key []byte, random, nonce string) ([]handshake.ProbeResult, error) {
-	checks := []struct {
-		name, sent, saw string
-		status          int
-	}{
-		{"unlisted-name", random, "nonce", 403},
-		{"control", nonce, "answered", 204},
-	}
+// judgeControls decides whether the one at that address is this run's gate, or its
+// aisb.
+func judgeControls(replies []reply, key []byte, who string, wanted []control) ([]handshake.ProbeResult, error) {
 	var results []handshake.ProbeResult
-	for i, c := range checks {
+	for i, c := range wanted {
 		r := replies[i]
 		switch {
 		case r.Error != "":
@@ -235,7 +265,7 @@ func judgeGate(replies []reply, key []byte, random, nonce string) ([]handshake.P
 		case r.Status != c.status:
 			return nil, fmt.Errorf("%s: answered with status %d, want %d", c.name, r.Status, c.status)
 		case !hmac.Equal([]byte(r.Proof), []byte(mac(key, c.sent))):
-			return nil, fmt.Errorf("%s: answered by something that is not this run's gate", c.name)
+			return nil, fmt.Errorf("%s: answered by something that is not this run's %s", c.name, who)
 		}
 		results = append(results, handshake.ProbeResult{Name: c.name, Saw: c.saw, OK: true})
 	}

@@ -11,7 +11,7 @@
 //	                       <-- apply ---  ruleset installed
 //	                       <-- fence ---  ruleset read back, and it is exactly that
 //	                       <-- listen --  with Fence.Listen: the gate's listener
-//	                       <-- proof ---  traffic shows that it holds
+//	                       <-- proof ---  traffic shows that it holds; Proof.Control is shut
 //	                       <-- drop ----  pid 1 holds no capability any more
 //	                       <-- stdio ---  with descriptors, see Stdio
 //	                       <-- start ---  about to start the harness
@@ -27,6 +27,8 @@ package handshake
 
 import (
 	"encoding/json"
+	"net/netip"
+	"slices"
 
 	"github.com/aisb-dev/aisb/netpolicy"
 )
@@ -90,10 +92,24 @@ type Fence struct {
 
 // Proof says how the fence is tried (SPEC 2.3). Each probe of Policy.Probes is
 // sent and must be refused by its own rule; then the gate must show that it is
-// this run's gate.
+// this run's gate. Without a gate it is aisb's own listener that must answer: what is
+// open can be reached, and no stranger's host has to be up for that.
 type Proof struct {
 	Gate string // address and port of the gate as seen from the container
-	Key  []byte // HMAC-SHA256 key shared with this run's gate alone
+	// Control is aisb's listener, one of Policy.Direct.Peers. It is taken out of them
+	// as soon as it has answered.
+	Control string
+	Key     []byte // HMAC-SHA256 key shared with this run's gate or listener alone
+}
+
+// Settled is the policy that the fence has once it is proved.
+func (f Fence) Settled() netpolicy.Spec {
+	if f.Policy.Direct == nil || f.Proof.Control == "" {
+		return f.Policy
+	}
+	return f.Policy.WithPeers(slices.DeleteFunc(slices.Clone(f.Policy.Direct.Peers), func(p netip.AddrPort) bool {
+		return p.String() == f.Proof.Control
+	}))
 }
 
 // IDMap is one id on both sides of a user namespace: Outside as the namespace

@@ -1,0 +1,147 @@
+package nft
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/aisb-dev/aisb/netpolicy"
+)
+
+// ErrRaced reports that someone else changed the packet filter at the moment of an
+// update, of which nothing was taken then.
+var ErrRaced = errors.New("packet filter was changed by someone else at the same time")
+
+// Update changes the elements of the sets from what from holds to what to holds, in
+// one transaction. What else differs between the two is an error.
+//
+// What is there must be exactly from, and the kernel takes the transaction only if
+// nobody has written since that was read (NFNL_BATCH_GENID, Linux 4.10), so no change
+// of anyone else's can hide behind this one. Afterwards all of it is read back.
+func Update(from, to netpolicy.Ruleset) error {
+	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
+	if err != nil {
+		return fmt.Errorf("open netlink: %w", err)
+	}
+	defer conn.Close()
+	_, err = update(conn, from, to)
+	return err
+}
+
+// Update is Update of the watched namespace. It returns the generation of what was
+// read back. The user who owns the container's user namespace may write by the socket,
+// as he may read: the kernel asks the same for both.
+func (w *Watcher) Update(from, to netpolicy.Ruleset) (generation uint32, err error) {
+	return update(w.conn, from, to)
+}
+
+func update(conn *netlink.Conn, from, to netpolicy.Ruleset) (uint32, error) {
+	batch, err := changes(from, to)
+	if err != nil {
+		return 0, err
+	}
+	before, err := generation(conn)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := counters(conn, from); err != nil {
+		return 0, raced(err)
+	}
+	if err := commit(conn, before, batch); err != nil {
+		return 0, raced(fmt.Errorf("change sets: %w", err))
+	}
+	after, err := generation(conn)
+	if err != nil {
+		return 0, err
+	}
+	_, err = counters(conn, to)
+	return after, err
+}
+
+// raced tells a change that someone else was just making. What he has made of it is
+// for the next reading to say.
+func raced(err error) error {
+	if errors.Is(err, unix.ERESTART) || errors.Is(err, errChanging) {
+		return fmt.Errorf("%w: %w", ErrRaced, err)
+	}
+	return err
+}
+
+// changes are the messages that lead from one ruleset to another: what is new comes
+// first.
+func changes(from, to netpolicy.Ruleset) ([]netlink.Message, error) {
+	same := func(a, b netpolicy.Set) bool { return a.SetRef == b.SetRef }
+	if from.String() == to.String() {
+		return nil, nil
+	}
+	bare := func(rs netpolicy.Ruleset) string { return netpolicy.Ruleset{Chains: rs.Chains}.String() }
+	if !slices.EqualFunc(from.Sets, to.Sets, same) || bare(from) != bare(to) {
+		return nil, errors.New("change sets: the rulesets differ in more than elements")
+	}
+	var add, remove []netlink.Message
+	for i := range from.Sets {
+		old, now := from.Sets[i], to.Sets[i]
+		for _, p := range without(now.Peers, old.Peers) {
+			add = append(add, elementMessage(unix.NFT_MSG_NEWSETELEM, netlink.Create|netlink.Excl, old.Name, p))
+		}
+		for _, p := range without(old.Peers, now.Peers) {
+			remove = append(remove, elementMessage(unix.NFT_MSG_DELSETELEM, 0, old.Name, p))
+		}
+	}
+	return append(add, remove...), nil
+}
+
+func without(list, those []netip.AddrPort) []netip.AddrPort {
+	return slices.DeleteFunc(slices.Clone(list), func(p netip.AddrPort) bool { return slices.Contains(those, p) })
+}
+
+func elementMessage(kind uint16, flags netlink.HeaderFlags, set string, p netip.AddrPort) netlink.Message {
+	nest := func(kind uint16, data []byte) []byte {
+		b, _ := netlink.MarshalAttributes([]netlink.Attribute{{Type: kind, Data: data}}) // fails only beyond 64 KiB
+		return b
+	}
+	key := nest(unix.NFTA_SET_ELEM_KEY|unix.NLA_F_NESTED, nest(unix.NFTA_DATA_VALUE, elementKey(p)))
+	m := request(kind, netlink.Request|flags)
+	m.Data[0] = unix.NFPROTO_INET
+	for _, a := range [][]byte{
+		nest(unix.NFTA_SET_ELEM_LIST_TABLE, []byte(netpolicy.Table+"\x00")),
+		nest(unix.NFTA_SET_ELEM_LIST_SET, []byte(set+"\x00")),
+		nest(unix.NFTA_SET_ELEM_LIST_ELEMENTS|unix.NLA_F_NESTED, nest(unix.NFTA_LIST_ELEM|unix.NLA_F_NESTED, key)),
+	} {
+		m.Data = append(m.Data, a...)
+	}
+	return m
+}
+
+// commit sends messages as one transaction on top of a generation. The kernel answers
+// all of them when it is through: each that it refuses, and the last, which alone asks
+// for an answer, since a thousand of them overflow a socket.
+func commit(conn *netlink.Conn, generation uint32, batch []netlink.Message) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	mark := func(kind uint16) netlink.Message {
+		// The subsystem stands in the header's last field (struct nfgenmsg).
+		data := binary.BigEndian.AppendUint16([]byte{unix.AF_UNSPEC, unix.NFNETLINK_V0}, unix.NFNL_SUBSYS_NFTABLES)
+		return netlink.Message{Header: netlink.Header{Type: netlink.HeaderType(kind), Flags: netlink.Request}, Data: data}
+	}
+	begin, end := mark(unix.NFNL_MSG_BATCH_BEGIN), mark(unix.NFNL_MSG_BATCH_END)
+	id, err := netlink.MarshalAttributes([]netlink.Attribute{
+		{Type: unix.NFNL_BATCH_GENID, Data: binary.BigEndian.AppendUint32(nil, generation)},
+	})
+	if err != nil {
+		return err
+	}
+	begin.Data = append(begin.Data, id...)
+	batch[len(batch)-1].Header.Flags |= netlink.Acknowledge
+	if _, err := conn.SendMessages(slices.Concat([]netlink.Message{begin}, batch, []netlink.Message{end})); err != nil {
+		return err
+	}
+	_, err = conn.Receive() // a refusal is its error
+	return err
+}

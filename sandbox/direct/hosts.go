@@ -1,0 +1,112 @@
+package direct
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+)
+
+// Line is a line of a hosts file (hosts(5)).
+type Line struct {
+	Addr netip.Addr
+	Name string
+}
+
+func (l Line) String() string { return l.Addr.String() + "\t" + l.Name + "\n" }
+
+// HostsFile is a hosts file that others read while it changes. It can't be replaced,
+// for the sandbox has this very inode mounted, and a reader may come at any moment. So
+// a line that is there never moves: new ones are appended by one write, which readers
+// see no part of, as a file's size grows after its bytes are there; and one byte, its
+// first, makes a line a comment or a line again. A line that is turned off stays for
+// one more Set, or a reader who is past an older line that comes back would miss both.
+// The file is as long as all lines that ever were in it.
+type HostsFile struct {
+	file  *os.File
+	size  int64
+	lines []*place
+}
+
+// place is where a line stands.
+type place struct {
+	Line
+	at    int64
+	on    bool
+	stale bool // to be turned off
+}
+
+// CreateHosts makes a file that begins with head, lines that stay. It must not exist.
+func CreateHosts(path, head string) (*HostsFile, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("make hosts file: %w", err)
+	}
+	h := &HostsFile{file: f}
+	err = f.Chmod(0o644) // whatever the umask: the sandbox's root is another user
+	if err = errors.Join(err, h.append(head)); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return h, nil
+}
+
+// Set makes these the lines that count. Those that don't any more go with the next Set,
+// so that a name which keeps an address is there at every moment.
+func (h *HostsFile) Set(lines []Line) error {
+	for _, l := range lines {
+		i := slices.IndexFunc(h.lines, func(p *place) bool { return p.Line == l })
+		if i >= 0 {
+			h.lines[i].stale = false
+			if err := h.turn(h.lines[i], true); err != nil {
+				return err
+			}
+			continue
+		}
+		p := &place{Line: l, at: h.size, on: true}
+		if err := h.append(l.String()); err != nil {
+			return err
+		}
+		h.lines = append(h.lines, p)
+	}
+	for _, p := range h.lines {
+		if slices.Contains(lines, p.Line) {
+			continue
+		}
+		if !p.stale {
+			p.stale = true
+			continue
+		}
+		if err := h.turn(p, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *HostsFile) append(text string) error {
+	if _, err := h.file.WriteAt([]byte(text), h.size); err != nil {
+		return fmt.Errorf("write hosts file: %w", err)
+	}
+	h.size += int64(len(text))
+	return nil
+}
+
+// turn makes a line count or not.
+func (h *HostsFile) turn(p *place, on bool) error {
+	if p.on == on {
+		return nil
+	}
+	first := byte('#')
+	if on {
+		first = p.String()[0]
+	}
+	if _, err := h.file.WriteAt([]byte{first}, p.at); err != nil {
+		return fmt.Errorf("write hosts file: %w", err)
+	}
+	p.on = on
+	return nil
+}
+
+// Close closes the file, which stays.
+func (h *HostsFile) Close() error { return h.file.Close() }

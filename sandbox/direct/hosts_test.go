@@ -1,0 +1,136 @@
+package direct
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const hostsHead = "127.0.0.1\tlocalhost\n"
+
+func line(name, addr string) Line { return Line{netip.MustParseAddr(addr), name} }
+
+// read is the file as hosts(5) has it: name=address, in order.
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return meaning(t, string(text))
+}
+
+func meaning(t *testing.T, text string) string {
+	t.Helper()
+	var out []string
+	for l := range strings.Lines(text) {
+		l, _, _ = strings.Cut(l, "#")
+		fields := strings.Fields(l)
+		if len(fields) == 0 {
+			continue
+		}
+		if _, err := netip.ParseAddr(fields[0]); err != nil || len(fields) != 2 {
+			t.Errorf("%q is no line of a hosts file: %v", l, err)
+			continue
+		}
+		out = append(out, fields[1]+"="+fields[0])
+	}
+	return strings.Join(out, " ")
+}
+
+func TestHostsFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "hosts")
+	h, err := CreateHosts(path, hostsHead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	first, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a1, a2, b1 := line("a.test", "93.184.215.14"), line("a.test", "2606:2800::1"), line("b.test", "93.184.215.14")
+	for _, step := range []struct {
+		lines []Line
+		want  string
+	}{
+		{nil, ""},
+		{[]Line{a1, a2}, " a.test=93.184.215.14 a.test=2606:2800::1"},
+		{[]Line{a2, b1}, " a.test=2606:2800::1 b.test=93.184.215.14"},
+		{[]Line{a1}, " a.test=93.184.215.14"},
+		{nil, ""},
+		{[]Line{b1, a2, a1}, " a.test=93.184.215.14 a.test=2606:2800::1 b.test=93.184.215.14"},
+	} {
+		before := read(t, path)
+		if err := h.Set(step.lines); err != nil {
+			t.Fatal(err)
+		}
+		for pair := range strings.FieldsSeq(before) {
+			if !strings.Contains(read(t, path), pair) {
+				t.Errorf("%s went at once", pair)
+			}
+		}
+		if err := h.Set(step.lines); err != nil {
+			t.Fatal(err)
+		}
+		if got := read(t, path); got != "localhost=127.0.0.1"+step.want {
+			t.Errorf("%v: got %q, want %q", step.lines, got, step.want)
+		}
+	}
+	last, err := os.Stat(path)
+	if err != nil || !os.SameFile(first, last) || last.Mode().Perm() != 0o644 {
+		t.Errorf("%v, %v: another file, or not for all to read", last, err)
+	}
+	if want := int64(len(hostsHead + a1.String() + a2.String() + b1.String())); last.Size() != want {
+		t.Errorf("%d bytes, want %d: lines come back to their place", last.Size(), want)
+	}
+	if _, err := CreateHosts(path, ""); err == nil {
+		t.Error("a file of someone else's is taken over")
+	}
+}
+
+// Whoever reads while it changes sees lines, and each name that has an address all the
+// while.
+func TestHostsFileWhileItChanges(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "hosts")
+	h, err := CreateHosts(path, hostsHead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	addr := netip.MustParseAddr("93.184.215.1")
+	if err := h.Set([]Line{{addr, "a.test"}}); err != nil {
+		t.Fatal(err)
+	}
+	stop, wrote := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				wrote <- nil
+				return
+			default:
+			}
+			next := addr
+			for range n % 50 {
+				next = next.Next()
+			}
+			if err := h.Set([]Line{{next, "a.test"}, {next, "b.test"}}); err != nil {
+				wrote <- err
+				return
+			}
+		}
+	}()
+	for range 2000 {
+		if text := read(t, path); !strings.Contains(text, "a.test=93.184.215.") {
+			t.Errorf("a.test is gone: %q", text)
+			break
+		}
+	}
+	close(stop)
+	if err := <-wrote; err != nil {
+		t.Fatal(err)
+	}
+}
