@@ -215,6 +215,7 @@ func TestLoweringOfModes(t *testing.T) {
 	}{
 		{NetAllow, "--map-host-loopback,169.254.1.3", true, true, false},
 		{NetNone, "none", true, false, false},
+		{NetNoGate, "--map-host-loopback,169.254.1.3", true, false, false},
 		{NetFull, "--map-host-loopback,none", false, false, false},
 		{"", "", false, false, true},
 		{"host", "", false, false, true},

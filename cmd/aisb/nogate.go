@@ -41,7 +41,7 @@ func (n *noGate) Set(text string) error {
 }
 
 func (n *noGate) flag(f *pflag.FlagSet) {
-	f.Var(n, "no-gate", "no gate: open the names' addresses; --no-gate=dns: and DNS")
+	f.Var(n, "no-gate", "open the names' addresses; =dns: name server too")
 	f.Lookup("no-gate").NoOptDefVal = "true"
 }
 

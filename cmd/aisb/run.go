@@ -54,7 +54,6 @@ func newRunCmd(u *ui) *cobra.Command {
 directory at /project and reaches only the hosts you allow. A RULE is HOST (with
 ports 80 and 443), HOST:PORT, HOST:*, *.HOST, IP, CIDR:PORT or, for a service on
 your machine, host.containers.internal:PORT; 'aisb gate --help' has the rest.
-
 Flags after COMMAND belong to COMMAND, and the exit status is COMMAND's. aisb's
 own: 2 usage, 77 78 fence, 78 rule file, 125 podman, 126 127 COMMAND not run.`,
 		Example: `  aisb run --allow example.com -- curl https://example.com

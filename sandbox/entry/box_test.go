@@ -167,6 +167,7 @@ func (b *box) begin(cfg handshake.Config) {
 type outcome struct {
 	stages []handshake.Stage
 	status *os.File // of the command
+	watch  *os.File // the packet filter
 	files  []*os.File
 }
 
@@ -191,6 +192,9 @@ func (b *box) stages() outcome {
 			}
 			b.t.Cleanup(func() { ln.Close() })
 			go b.outside.serve(ln)
+		}
+		if s.Stage == handshake.Fenced && len(m.Files) == 1 {
+			o.watch = m.Files[0]
 		}
 		if s.Stage == handshake.Stdio && len(m.Files) > 0 {
 			o.status = m.Files[0]

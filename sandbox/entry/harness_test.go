@@ -272,6 +272,11 @@ func spoilFence(how string) error {
 			rs.Chains[i].Rules = []netpolicy.Rule{{Name: "all", Verdict: netpolicy.Accept}}
 		}
 		return nft.Apply(rs)
+	case "open element":
+		set := &nftables.Set{Table: table, Name: "open4"}
+		if err := conn.SetAddElements(set, []nftables.SetElement{{Key: []byte{198, 51, 100, 7, 1, 187, 0, 0}}}); err != nil {
+			return err
+		}
 	case "foreign table":
 		conn.AddTable(&nftables.Table{Name: "foreign", Family: nftables.TableFamilyIPv4})
 	default:
