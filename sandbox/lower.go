@@ -103,37 +103,50 @@ func (s Spec) handshake(c podman.Container, at endpoints) (handshake.Config, err
 	switch s.Net {
 	case NetAllow:
 		proxy = environ.Proxy(at.gate)
-		cfg.Fence = &handshake.Fence{Proof: handshake.Proof{Gate: at.gate.String(), Key: at.key}}
-		switch s.Backend {
-		case Pasta:
-			cfg.Fence.Policy = fencePolicy(at.gate, at.canary)
-		case Inner:
-			cfg.Fence.Policy = fencePolicy(netip.AddrPort{}, netip.AddrPort{})
-			cfg.Fence.Listen = at.gate.String()
-		default:
-			return handshake.Config{}, fmt.Errorf("unknown backend %q", s.Backend)
-		}
-	case NetNoGate:
-		cfg.Fence = &handshake.Fence{
-			Policy: directPolicy(at.peers, at.canary, s.NoGate.DNS),
-			Proof:  handshake.Proof{Control: at.control.String(), Key: at.key},
-		}
-	case NetNone:
-		cfg.Fence = &handshake.Fence{Policy: fencePolicy(netip.AddrPort{}, netip.AddrPort{})}
 	case NetFull:
 		// podman's own, since container() leaves it to podman.
 		cfg.Mounts = append(cfg.Mounts, handshake.Mount{Target: "/etc/resolv.conf"})
-	default:
-		return handshake.Config{}, fmt.Errorf("unknown network mode %q", s.Net)
+	}
+	var err error
+	if cfg.Fence, err = s.fence(at); err != nil {
+		return handshake.Config{}, err
 	}
 	for _, m := range s.Nested {
 		cfg.Mounts = append(cfg.Mounts, handshake.Mount{Target: m.Target, ReadOnly: m.ReadOnly})
 	}
 	// The proxy comes first, so that a variable which the user names wins:
 	// dropping the proxy gains the command nothing.
-	var err error
 	if cfg.Env, _, err = environ.Merge(proxy, s.Env); err != nil {
 		return handshake.Config{}, err
 	}
 	return cfg, nil
+}
+
+// fence is what the entrypoint puts up and proves, nil with an open network. It
+// refuses a mode that it doesn't know.
+func (s Spec) fence(at endpoints) (*handshake.Fence, error) {
+	none := netip.AddrPort{}
+	switch s.Net {
+	case NetAllow:
+		f := &handshake.Fence{Proof: handshake.Proof{Gate: at.gate.String(), Key: at.key}}
+		switch s.Backend {
+		case Pasta:
+			f.Policy = fencePolicy(at.gate, at.canary)
+		case Inner:
+			f.Policy, f.Listen = fencePolicy(none, none), at.gate.String()
+		default:
+			return nil, fmt.Errorf("unknown backend %q", s.Backend)
+		}
+		return f, nil
+	case NetNoGate:
+		return &handshake.Fence{
+			Policy: directPolicy(at.peers, at.canary, s.NoGate.DNS),
+			Proof:  handshake.Proof{Control: at.control.String(), Key: at.key},
+		}, nil
+	case NetNone:
+		return &handshake.Fence{Policy: fencePolicy(none, none)}, nil
+	case NetFull:
+		return nil, nil
+	}
+	return nil, fmt.Errorf("unknown network mode %q", s.Net)
 }

@@ -62,12 +62,13 @@ func (s *Session) openDirect(ctx context.Context, at *endpoints) error {
 	if s.spec.Net != NetNoGate {
 		return nil
 	}
-	d := &directSide{every: s.spec.NoGate.Refresh, found: make(chan []direct.Answer), stop: func() {}}
+	times := hurried(s.spec.NoGate)
+	d := &directSide{every: times.Refresh, found: make(chan []direct.Answer), stop: func() {}}
 	s.direct = d
 	if d.every == 0 {
 		d.every = DefaultRefresh
 	}
-	linger := s.spec.NoGate.Linger
+	linger := times.Linger
 	if linger == 0 {
 		linger = DefaultLinger
 	}
