@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/miekg/dns"
-
 	"github.com/aisb-dev/aisb/gate/policy"
 	"github.com/aisb-dev/aisb/gate/resolve"
 	"github.com/aisb-dev/aisb/tests/fakes"
@@ -103,7 +101,7 @@ func TestFind(t *testing.T) {
 		"meta.test": {"169.254.169.254"}, "mixed.test": {"93.184.215.14", "10.1.2.3"}, "denied.test": {"93.184.215.66"},
 		"azure.test": {"168.63.129.16"},
 	})
-	zone["dead.test"] = fakes.Answer{Rcode: dns.RcodeServerFailure}
+	zone["dead.test"] = fakes.Answer{Silent: true}
 	f, server := finder(t, zone, parse(t, "good.test:443 private.test:1 private.test:2+private loop.test:80+private meta.test:80+private "+
 		"mixed.test:443 denied.test:443 azure.test:80+private gone.test:443 dead.test:443 "+
 		"93.184.215.20:443 10.9.9.9:443+private host.containers.internal:8080", "93.184.215.66"))

@@ -126,7 +126,7 @@ func TestNoGateFollows(t *testing.T) {
 	l.waitOut("ready\n")
 	asked := 0
 	ask := func(url string) string {
-		l.say(url + "\n")
+		l.say(url)
 		asked++
 		waitUntil(t, 10*time.Second, "an answer from inside", func() bool { return strings.Count(l.stdout.String(), ">\n") >= asked })
 		lines := strings.Split(strings.TrimSpace(l.stdout.String()), "\n")
