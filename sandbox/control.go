@@ -18,10 +18,11 @@ import (
 func (d *directSide) openControl(at *endpoints) error {
 	at.key = make([]byte, 32)
 	rand.Read(at.key) // never fails (crypto/rand)
+	var canary netip.AddrPort
 	for _, l := range []struct {
 		listener **net.TCPListener
 		addr     *netip.AddrPort
-	}{{&d.control, &at.control}, {&d.canary, &at.canary}} {
+	}{{&d.control, &at.control}, {&d.canary, &canary}} {
 		ln, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 		if err != nil {
 			return fmt.Errorf("open the proof's listener: %w", err)
@@ -29,7 +30,7 @@ func (d *directSide) openControl(at *endpoints) error {
 		*l.listener = ln
 		*l.addr = netip.AddrPortFrom(HostLoopback, ln.Addr().(*net.TCPAddr).AddrPort().Port())
 	}
-	at.peers = append(at.peers, at.control)
+	at.peers, at.canaries = append(at.peers, at.control), []netip.AddrPort{canary}
 	server := &http.Server{Handler: answerProof(at.key), ReadTimeout: 5 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
 	server.SetKeepAlivesEnabled(false)
 	go func() { _ = server.Serve(d.control) }()

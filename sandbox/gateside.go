@@ -8,24 +8,26 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/aisb-dev/aisb/gate"
 	"github.com/aisb-dev/aisb/gate/fdmsg"
 	"github.com/aisb-dev/aisb/gate/proc"
 )
 
-// gateSide is the host's side of the network: the gate's listener, which this
+// gateSide is the host's side of the network: the gate's listeners, which this
 // process keeps open for the whole run, and the gate's process.
 //
-// Keeping the listener means that no other process can ever get the gate's
-// port, and that clients of a dead gate fail at once instead of hanging.
+// Keeping the listeners means that no other process can ever get the gate's
+// ports, and that clients of a dead gate fail at once instead of hanging.
 type gateSide struct {
-	listener atomic.Pointer[net.TCPListener] // with Inner nil until the entrypoint has made it
-	canary   *net.TCPListener                // nil with Inner; the gate watches it: nobody may come
-	log      *os.File
-	up       chan struct{} // closed when process or err is set; nil before startGate
+	sockets  proc.Listeners                  // with Inner the log alone
+	inner    atomic.Pointer[net.TCPListener] // with Inner, once the entrypoint has made it
+	up       chan struct{}                   // closed when process or err is set; nil before startGate
 	process  *proc.Process
 	err      error
 	took     time.Duration // from its start to its ready
@@ -45,35 +47,48 @@ func (s *Session) openGate() (endpoints, error) {
 	}
 	side := &gateSide{watched: make(chan struct{}), died: make(chan struct{})}
 	s.net = side
-	var err error
-	side.log, err = os.OpenFile(s.dirs.LogPath(), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	log, err := os.OpenFile(s.dirs.LogPath(), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 	if err != nil {
 		return endpoints{}, fmt.Errorf("open the run's log: %w", err)
 	}
+	side.sockets.Log = log
 	at := endpoints{gate: innerGate, key: make([]byte, 32)}
 	rand.Read(at.key) // never fails (crypto/rand)
 	if s.spec.Backend == Inner {
 		return at, nil
 	}
-	loopback := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
-	listener, err := net.ListenTCP("tcp4", loopback)
-	if err != nil {
-		return endpoints{}, fmt.Errorf("open the gate's listener: %w", err)
+	four, six := net.IPv4(127, 0, 0, 1), net.IPv6loopback
+	for _, l := range []struct {
+		to **net.TCPListener
+		ip net.IP
+	}{{&side.sockets.Gate, four}, {&side.sockets.Canary, four}, {&side.sockets.Gate6, six}, {&side.sockets.Canary6, six}} {
+		if *l.to, err = net.ListenTCP("tcp", &net.TCPAddr{IP: l.ip}); err == nil {
+			continue
+		}
+		if l.ip.To4() == nil && (errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.EAFNOSUPPORT)) {
+			break // a host without IPv6
+		}
+		return endpoints{}, fmt.Errorf("open the gate's listeners: %w", err)
 	}
-	side.listener.Store(listener)
-	if side.canary, err = net.ListenTCP("tcp4", loopback); err != nil {
-		return endpoints{}, fmt.Errorf("open the canary's listener: %w", err)
+	at.gate, at.canaries = mapped(side.sockets.Gate), []netip.AddrPort{mapped(side.sockets.Canary)}
+	if side.sockets.Canary6 != nil {
+		at.gate6, at.canaries = mapped(side.sockets.Gate6), append(at.canaries, mapped(side.sockets.Canary6))
 	}
-	mapped := func(l *net.TCPListener) netip.AddrPort {
-		return netip.AddrPortFrom(HostLoopback, l.Addr().(*net.TCPAddr).AddrPort().Port())
-	}
-	at.gate, at.canary = mapped(listener), mapped(side.canary)
 	return at, nil
+}
+
+// mapped is where a listener on the host's loopback is for the container.
+func mapped(l *net.TCPListener) netip.AddrPort {
+	at := l.Addr().(*net.TCPAddr).AddrPort()
+	if at.Addr().Is6() {
+		return netip.AddrPortFrom(HostLoopback6, at.Port())
+	}
+	return netip.AddrPortFrom(HostLoopback, at.Port())
 }
 
 // serveInner gives the gate the listener that the entrypoint has made.
 func (s *Session) serveInner(m fdmsg.Message) error {
-	if s.net == nil || s.spec.Backend != Inner || s.net.listener.Load() != nil || len(m.Files) != 1 {
+	if s.net == nil || s.spec.Backend != Inner || s.net.inner.Load() != nil || len(m.Files) != 1 {
 		return errors.New("entrypoint sent a listener that nobody asked for")
 	}
 	ln, err := net.FileListener(m.Files[0])
@@ -85,7 +100,7 @@ func (s *Session) serveInner(m fdmsg.Message) error {
 		ln.Close()
 		return errors.New("entrypoint sent a listener that is not TCP's")
 	}
-	s.net.listener.Store(listener)
+	s.net.inner.Store(listener)
 	return s.net.process.Serve(m.Files[0])
 }
 
@@ -105,9 +120,7 @@ func (s *Session) startGate(ctx context.Context, key []byte) {
 	begin := time.Now()
 	go func() {
 		defer close(side.up)
-		p, err := proc.Start(ctx, s.host.Exe, cfg, proc.Listeners{
-			Gate: side.listener.Load(), Canary: side.canary, Log: side.log,
-		})
+		p, err := proc.Start(ctx, s.host.Exe, cfg, side.sockets)
 		if err != nil {
 			side.err = fmt.Errorf("start the gate: %w", err)
 			return
@@ -137,12 +150,19 @@ func (g *gateSide) watch() {
 		return
 	}
 	close(g.died)
-	listener := g.listener.Load()
-	if listener == nil {
-		return // nobody can have come yet, and the start is about to fail
+	var all sync.WaitGroup
+	for _, l := range []*net.TCPListener{g.sockets.Gate, g.sockets.Gate6, g.inner.Load()} {
+		if l != nil { // with Inner there is none before the entrypoint has made it, and the start is about to fail
+			all.Go(func() { refuse(l) })
+		}
 	}
+	all.Wait()
+}
+
+// refuse closes each connection until the listener is closed.
+func refuse(l *net.TCPListener) {
 	for {
-		conn, err := listener.Accept()
+		conn, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
@@ -187,14 +207,14 @@ func (g *gateSide) kill() {
 }
 
 func (g *gateSide) close() {
-	if l := g.listener.Load(); l != nil {
-		l.Close()
+	at := g.sockets
+	for _, l := range []*net.TCPListener{at.Gate, at.Canary, at.Gate6, at.Canary6, g.inner.Load()} {
+		if l != nil {
+			l.Close()
+		}
 	}
-	if g.canary != nil {
-		g.canary.Close()
-	}
-	if g.log != nil {
-		g.log.Close()
+	if at.Log != nil {
+		at.Log.Close()
 	}
 }
 
@@ -204,7 +224,7 @@ func (s *Session) namePasta(pid int) error {
 	if s.spec.Net == NetNone || s.spec.Net == NetAllow && s.spec.Backend == Inner {
 		return nil // no way out, so nobody to name
 	}
-	pasta, err := FindPasta("/proc", pid, s.host.UID, mappedLoopback(s.spec.Net))
+	pasta, err := FindPasta("/proc", pid, s.host.UID, s.spec.Net)
 	if err != nil {
 		return &Failure{Status: 78, Err: err, Hint: "see docs/networking.md for what aisb expects of pasta"}
 	}

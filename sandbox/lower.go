@@ -15,8 +15,10 @@ import (
 // endpoints are what a started run adds to its Spec: where the gate and the
 // canary listen, as seen from the container, and the key of the proof.
 type endpoints struct {
-	gate, canary netip.AddrPort
-	key          []byte
+	gate     netip.AddrPort   // the one that the container uses
+	gate6    netip.AddrPort   // the one for a container without IPv4; none if the host has no ::1
+	canaries []netip.AddrPort // of one family each
+	key      []byte
 
 	// Of a run without a gate.
 	control       netip.AddrPort   // what answers the proof
@@ -52,9 +54,9 @@ func (s Spec) container(binary string, conf podman.Conf, at endpoints) podman.Co
 	case s.Net == NetNone, s.Net == NetAllow && s.Backend == Inner:
 		c.Network = "none"
 	case s.Net == NetFull:
-		c.Network = pastaNetwork(mappedLoopback(s.Net))
+		c.Network = pastaNetwork(s.Net)
 	default:
-		c.Network = pastaNetwork(mappedLoopback(s.Net))
+		c.Network = pastaNetwork(s.Net)
 		c.Sysctls = []string{sendBuffer}
 	}
 	if s.Net == NetFull {
@@ -131,20 +133,20 @@ func (s Spec) fence(at endpoints) (*handshake.Fence, error) {
 		f := &handshake.Fence{Proof: handshake.Proof{Gate: at.gate.String(), Key: at.key}}
 		switch s.Backend {
 		case Pasta:
-			f.Policy = fencePolicy(at.gate, at.canary)
+			f.Policy = fencePolicy(at.gate, at.canaries...)
 		case Inner:
-			f.Policy, f.Listen = fencePolicy(none, none), at.gate.String()
+			f.Policy, f.Listen = fencePolicy(none), at.gate.String()
 		default:
 			return nil, fmt.Errorf("unknown backend %q", s.Backend)
 		}
 		return f, nil
 	case NetNoGate:
 		return &handshake.Fence{
-			Policy: directPolicy(at.peers, at.canary, s.NoGate.DNS),
+			Policy: directPolicy(at.peers, at.canaries, s.NoGate.DNS),
 			Proof:  handshake.Proof{Control: at.control.String(), Key: at.key},
 		}, nil
 	case NetNone:
-		return &handshake.Fence{Policy: fencePolicy(none, none)}, nil
+		return &handshake.Fence{Policy: fencePolicy(none)}, nil
 	case NetFull:
 		return nil, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -12,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/aisb-dev/aisb/sandbox/podman"
 	"golang.org/x/sys/unix"
 )
 
@@ -21,47 +21,40 @@ import (
 // 169.254.1.2 (host) for itself.
 var HostLoopback = netip.MustParseAddr("169.254.1.3")
 
+// HostLoopback6 is the same for ::1: on a host without IPv4 the container has
+// none either. It is of the networks that everybody may choose at random for
+// himself (RFC 4193, section 3.2.2), so that it is nobody's.
+var HostLoopback6 = netip.MustParseAddr("fd3d:8b5a:61e7::3")
+
 // DNSForward is the address on which podman always lets pasta answer DNS: it
 // can't be switched off, so the fence closes it and the proof tries it.
 var DNSForward = netip.MustParseAddr("169.254.1.1")
 
-// pastaOptions are aisb's options of pasta: one address, or "none", mapped to
-// the host's loopback, nothing forwarded in either direction, no other way to
-// the host.
-func pastaOptions(loopback string) []string {
-	return []string{
-		"--map-host-loopback", loopback,
+// pastaOptions are aisb's options of pasta in a mode: an address mapped to the
+// host's loopback, with a gate one of each family, nothing forwarded in either
+// direction, no other way to the host. With an open network the host's loopback
+// stays unmapped too.
+func pastaOptions(mode NetMode) []string {
+	options := []string{"--map-host-loopback", HostLoopback.String()}
+	switch mode {
+	case NetFull:
+		options[1] = "none"
+	case NetAllow:
+		options = append(options, "--map-host-loopback", HostLoopback6.String())
+	}
+	return append(options,
 		"--map-guest-addr", "none",
 		"-t", "none", "-u", "none", "-T", "none", "-U", "none",
-		"--no-map-gw",
-	}
+		"--no-map-gw")
 }
 
 // PastaOptions are those of a run with a gate, for who asks whether the host's
 // pasta takes them.
-func PastaOptions() []string { return pastaOptions(HostLoopback.String()) }
-
-// AutoBackend is Pasta where podman would find one, and Inner, which needs none,
-// otherwise.
-func AutoBackend() Backend {
-	if podman.Pasta() != "" {
-		return Pasta
-	}
-	return Inner
-}
-
-// mappedLoopback is the address that pasta maps to the host's loopback in a
-// mode. With an open network the host's loopback stays unmapped too.
-func mappedLoopback(mode NetMode) string {
-	if mode == NetFull {
-		return "none"
-	}
-	return HostLoopback.String()
-}
+func PastaOptions() []string { return pastaOptions(NetAllow) }
 
 // pastaNetwork is the value of podman's --network.
-func pastaNetwork(loopback string) string {
-	return "pasta:" + strings.Join(pastaOptions(loopback), ",")
+func pastaNetwork(mode NetMode) string {
+	return "pasta:" + strings.Join(pastaOptions(mode), ",")
 }
 
 // pastaAllowed are arguments that podman 5 adds by itself, harmless as given.
@@ -71,9 +64,37 @@ var pastaAllowed = []string{"--config-net", "--quiet", "--ipv4-only", "--ipv6-on
 // checkPastaArgs compares the running pasta's arguments (without argv[0]) with
 // what aisb asked for and podman adds. Anything else is an error: it would be a
 // way out, or a way in.
-func checkPastaArgs(args []string, loopback string) error {
-	want := pastaOptions(loopback)
-	seen := map[string]string{}
+func checkPastaArgs(args []string, mode NetMode) error {
+	seen, err := splitPastaArgs(args)
+	if err != nil {
+		return err
+	}
+	want, err := splitPastaArgs(pastaOptions(mode))
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		values := want[name]
+		if got := seen[name]; !slices.Equal(got, values) {
+			return fmt.Errorf("argument %q is %q, not %q", name, got, values)
+		}
+		delete(seen, name)
+	}
+	delete(seen, "--netns")
+	if got, ok := seen["--dns-forward"]; ok && !slices.Equal(got, []string{DNSForward.String()}) {
+		return fmt.Errorf("argument %q is %q, not %q", "--dns-forward", got, DNSForward)
+	}
+	delete(seen, "--dns-forward")
+	for name, values := range seen {
+		return fmt.Errorf("unexpected argument %q %q", name, values)
+	}
+	return nil
+}
+
+// splitPastaArgs are the values of each option, sorted and each once, without
+// those that are always harmless.
+func splitPastaArgs(args []string) (map[string][]string, error) {
+	seen := map[string][]string{}
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		name, value, joined := strings.Cut(arg, "=")
@@ -81,41 +102,20 @@ func checkPastaArgs(args []string, loopback string) error {
 		case slices.Contains(pastaAllowed, arg):
 			continue
 		case arg == "--no-map-gw":
-			seen[arg] = ""
-			continue
 		case !strings.HasPrefix(arg, "-"):
-			return fmt.Errorf("unexpected argument %q", arg)
+			return nil, fmt.Errorf("unexpected argument %q", arg)
 		case !joined:
 			if i++; i >= len(args) {
-				return fmt.Errorf("argument %q has no value", arg)
+				return nil, fmt.Errorf("argument %q has no value", arg)
 			}
 			value = args[i]
 		}
-		if prev, again := seen[name]; again && prev != value {
-			return fmt.Errorf("argument %q is given twice", name)
+		if !slices.Contains(seen[name], value) {
+			seen[name] = append(seen[name], value)
+			slices.Sort(seen[name])
 		}
-		seen[name] = value
 	}
-	for i := 0; i < len(want); i++ {
-		name, value := want[i], ""
-		if name != "--no-map-gw" {
-			i++
-			value = want[i]
-		}
-		if got, ok := seen[name]; !ok || got != value {
-			return fmt.Errorf("argument %q is %q, not %q", name, got, value)
-		}
-		delete(seen, name)
-	}
-	delete(seen, "--netns")
-	if got, ok := seen["--dns-forward"]; ok && got != DNSForward.String() {
-		return fmt.Errorf("argument %q is %q, not %q", "--dns-forward", got, DNSForward)
-	}
-	delete(seen, "--dns-forward")
-	for name, value := range seen {
-		return fmt.Errorf("unexpected argument %q %q", name, value)
-	}
-	return nil
+	return seen, nil
 }
 
 // ErrNoPasta reports that the container's namespace has no pasta of the user.
@@ -123,9 +123,9 @@ var ErrNoPasta = errors.New("no pasta process serves the container's network nam
 
 // FindPasta returns the process that serves the network namespace of the
 // container whose first process has host pid. It compares namespaces by inode,
-// not names, and checks the arguments that pasta runs with, loopback among them.
+// not names, and checks the arguments that pasta runs with, which are the mode's.
 // proc is /proc.
-func FindPasta(proc string, pid, uid int, loopback string) (int, error) {
+func FindPasta(proc string, pid, uid int, mode NetMode) (int, error) {
 	netns, err := inode(filepath.Join(proc, strconv.Itoa(pid), "ns/net"))
 	if err != nil {
 		return 0, fmt.Errorf("find pasta: %w", err)
@@ -157,7 +157,7 @@ func FindPasta(proc string, pid, uid int, loopback string) (int, error) {
 		if ino, err := namedInode(root, args[i+1]); err != nil || ino != netns {
 			continue
 		}
-		if err := checkPastaArgs(args, loopback); err != nil {
+		if err := checkPastaArgs(args, mode); err != nil {
 			return 0, fmt.Errorf("pasta (process %d) runs with other arguments than aisb's: %w", candidate, err)
 		}
 		return candidate, nil

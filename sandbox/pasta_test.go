@@ -32,7 +32,7 @@ func TestFindPastaAmongOthers(t *testing.T) {
 	}
 	pasta := func(pid, netns string) {
 		put(pid+"/comm", "pasta.avx2\n")
-		put(pid+"/cmdline", strings.ReplaceAll("pasta --config-net "+strings.Join(pastaOptions("none"), " ")+" --netns "+netns, " ", "\x00")+"\x00")
+		put(pid+"/cmdline", strings.ReplaceAll("pasta --config-net "+strings.Join(pastaOptions(NetFull), " ")+" --netns "+netns, " ", "\x00")+"\x00")
 	}
 	if err := os.WriteFile(netns, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -45,11 +45,11 @@ func TestFindPastaAmongOthers(t *testing.T) {
 	link(netns, "link")
 	pasta("100", filepath.Join(top, "proc/70/ns/net"))
 	pasta("101", filepath.Join(top, "link"))
-	if pid, err := FindPasta(filepath.Join(top, "proc"), 70, os.Getuid(), "none"); !errors.Is(err, ErrNoPasta) {
+	if pid, err := FindPasta(filepath.Join(top, "proc"), 70, os.Getuid(), NetFull); !errors.Is(err, ErrNoPasta) {
 		t.Errorf("without a pasta: %d, %v", pid, err)
 	}
 	pasta("200", netns)
-	if pid, err := FindPasta(filepath.Join(top, "proc"), 70, os.Getuid(), "none"); pid != 200 {
+	if pid, err := FindPasta(filepath.Join(top, "proc"), 70, os.Getuid(), NetFull); pid != 200 {
 		t.Errorf("got %d, %v; want 200", pid, err)
 	}
 }

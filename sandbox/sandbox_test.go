@@ -18,24 +18,26 @@ import (
 )
 
 func TestPastaArguments(t *testing.T) {
-	good := "--config-net --map-host-loopback 169.254.1.3 --map-guest-addr none -t none -u none -T none -U none " +
+	good := "--config-net --map-host-loopback 169.254.1.3 --map-host-loopback fd3d:8b5a:61e7::3 --map-guest-addr none -t none -u none -T none -U none " +
 		"--no-map-gw --dns-forward 169.254.1.1 --no-map-gw --quiet --netns /run/user/1000/netns/netns-1"
 	for _, c := range []struct{ name, args, part string }{
 		{"as podman 5.4 starts it", good, ""},
-		{"ports forwarded out", strings.Replace(good, "-T none", "-T auto", 1), `"-T" is "auto"`},
-		{"ports forwarded out as well", good + " -T 22", `"-T" is given twice`},
+		{"ports forwarded out", strings.Replace(good, "-T none", "-T auto", 1), `"-T" is ["auto"]`},
+		{"ports forwarded out as well", good + " -T 22", `"-T" is ["22" "none"]`},
 		{"gateway mapped", strings.ReplaceAll(good, "--no-map-gw ", ""), "--no-map-gw"},
 		{"another loopback map", strings.Replace(good, "169.254.1.3", "10.0.0.1", 1), "--map-host-loopback"},
+		{"only one family mapped", strings.Replace(good, " --map-host-loopback fd3d:8b5a:61e7::3", "", 1), "--map-host-loopback"},
+		{"one more loopback map", good + " --map-host-loopback 10.0.0.1", "--map-host-loopback"},
 		{"guest address mapped", strings.Replace(good, "--map-guest-addr none", "", 1), "--map-guest-addr"},
 		{"an option more", good + " --pcap /tmp/x", "--pcap"},
 		{"an option more, joined", good + " --host-lo-to-ns-lo=x", "--host-lo-to-ns-lo"},
 		{"a word more", good + " x", `unexpected argument "x"`},
 		{"another forwarder", strings.Replace(good, "169.254.1.1", "10.0.0.1", 1), "--dns-forward"},
 		{"cut short", good + " -t", `"-t" has no value`},
-		{"nothing", "", "--map-host-loopback"},
+		{"nothing", "", "--map-guest-addr"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := checkPastaArgs(strings.Fields(c.args), HostLoopback.String())
+			err := checkPastaArgs(strings.Fields(c.args), NetAllow)
 			switch {
 			case c.part == "" && err != nil:
 				t.Errorf("refused: %v", err)
@@ -203,8 +205,8 @@ func TestLoweringOfModes(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := endpoints{
-		gate:   netip.MustParseAddrPort("169.254.1.3:4000"),
-		canary: netip.MustParseAddrPort("169.254.1.3:4001"), key: []byte("k"),
+		gate:     netip.MustParseAddrPort("169.254.1.3:4000"),
+		canaries: []netip.AddrPort{netip.MustParseAddrPort("169.254.1.3:4001")}, key: []byte("k"),
 	}
 	for _, c := range []struct {
 		net     NetMode
@@ -213,7 +215,7 @@ func TestLoweringOfModes(t *testing.T) {
 		proxy   bool
 		wantErr bool
 	}{
-		{NetAllow, "--map-host-loopback,169.254.1.3", true, true, false},
+		{NetAllow, "--map-host-loopback,169.254.1.3,--map-host-loopback,fd3d:8b5a:61e7::3", true, true, false},
 		{NetNone, "none", true, false, false},
 		{NetNoGate, "--map-host-loopback,169.254.1.3", true, false, false},
 		{NetFull, "--map-host-loopback,none", false, false, false},

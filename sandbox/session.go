@@ -126,13 +126,6 @@ func (s *Session) start(ctx context.Context) error {
 	}
 	s.binary = binary
 	c := s.spec.container(binary, s.host.Conf, at)
-	cfg, err := s.spec.handshake(c, at)
-	if err != nil {
-		return err
-	}
-	if cfg.Fence != nil {
-		s.policy = cfg.Fence.Settled()
-	}
 	s.dog.room, s.dog.min = s.keepRoom(), s.spec.MinFree
 	if f := s.dog.lookForRoom(); f != nil {
 		return f
@@ -153,6 +146,16 @@ func (s *Session) start(ctx context.Context) error {
 		return err
 	}
 	s.trace.part(PartPasta)
+	if at, err = at.reachable(pid); err != nil {
+		return err
+	}
+	cfg, err := s.spec.handshake(c, at)
+	if err != nil {
+		return err
+	}
+	if cfg.Fence != nil {
+		s.policy = cfg.Fence.Settled()
+	}
 	if err := s.entry.Send(cfg); err != nil {
 		return s.podmanFailure(err)
 	}

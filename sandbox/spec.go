@@ -91,8 +91,9 @@ const (
 const sendBuffer = "net.ipv4.tcp_wmem=4096 16384 131072"
 
 // fencePolicy is what the entrypoint installs: the gate open, and a counted
-// rule for each probe. The zero gate opens nothing.
-func fencePolicy(gate, canary netip.AddrPort) netpolicy.Spec {
+// rule for each probe. The zero gate opens nothing. Canaries are of one family
+// each.
+func fencePolicy(gate netip.AddrPort, canaries ...netip.AddrPort) netpolicy.Spec {
 	// Addresses reserved for documentation (RFC 5737, RFC 3849): the fence
 	// treats them like any public address, and if it leaked, nobody would be
 	// bothered.
@@ -103,23 +104,28 @@ func fencePolicy(gate, canary netip.AddrPort) netpolicy.Spec {
 			{Name: "tcp-public", Proto: netpolicy.TCP, To: netip.AddrPortFrom(public4, 443)},
 			{Name: "tcp-public-ipv6", Proto: netpolicy.TCP, To: netip.AddrPortFrom(public6, 443)},
 			{Name: "udp-dns", Proto: netpolicy.UDP, To: netip.AddrPortFrom(public4, 53)},
+			{Name: "udp-dns-ipv6", Proto: netpolicy.UDP, To: netip.AddrPortFrom(public6, 53)},
 			{Name: "podman-dns", Proto: netpolicy.UDP, To: netip.AddrPortFrom(DNSForward, 53)},
 			{Name: "podman-dns-tcp", Proto: netpolicy.TCP, To: netip.AddrPortFrom(DNSForward, 53)},
 		},
 	}
 	if gate.IsValid() {
 		spec.Gates = []netip.AddrPort{gate}
-		spec.Probes = append(spec.Probes,
-			netpolicy.Probe{Name: "host-loopback", Proto: netpolicy.TCP, To: canary})
+	}
+	for _, c := range canaries {
+		name := "host-loopback"
+		if c.Addr().Is6() {
+			name += "-ipv6"
+		}
+		spec.Probes = append(spec.Probes, netpolicy.Probe{Name: name, Proto: netpolicy.TCP, To: c})
 	}
 	return spec
 }
 
 // directPolicy is what the entrypoint installs without a gate: peers open, and a
 // counted rule for each probe.
-func directPolicy(peers []netip.AddrPort, canary netip.AddrPort, dns bool) netpolicy.Spec {
-	spec := fencePolicy(netip.AddrPort{}, netip.AddrPort{})
-	spec.Probes = append(spec.Probes, netpolicy.Probe{Name: "host-loopback", Proto: netpolicy.TCP, To: canary})
+func directPolicy(peers, canaries []netip.AddrPort, dns bool) netpolicy.Spec {
+	spec := fencePolicy(netip.AddrPort{}, canaries...)
 	spec.Direct = &netpolicy.Direct{Peers: peers}
 	if dns {
 		spec.Direct.Resolver = netip.AddrPortFrom(DNSForward, 53)
@@ -129,8 +135,8 @@ func directPolicy(peers []netip.AddrPort, canary netip.AddrPort, dns bool) netpo
 }
 
 // DirectRulesetText is the fence of a sandbox without a gate as nft(8) text.
-func DirectRulesetText(peers []netip.AddrPort, canary netip.AddrPort, dns bool) (string, error) {
-	rs, err := netpolicy.Render(directPolicy(peers, canary, dns))
+func DirectRulesetText(peers, canaries []netip.AddrPort, dns bool) (string, error) {
+	rs, err := netpolicy.Render(directPolicy(peers, canaries, dns))
 	if err != nil {
 		return "", err
 	}
@@ -138,8 +144,8 @@ func DirectRulesetText(peers []netip.AddrPort, canary netip.AddrPort, dns bool) 
 }
 
 // RulesetText is the fence of a sandbox as nft(8) text.
-func RulesetText(gate, canary netip.AddrPort) (string, error) {
-	rs, err := netpolicy.Render(fencePolicy(gate, canary))
+func RulesetText(gate netip.AddrPort, canaries ...netip.AddrPort) (string, error) {
+	rs, err := netpolicy.Render(fencePolicy(gate, canaries...))
 	if err != nil {
 		return "", err
 	}

@@ -87,7 +87,7 @@ func TestDirectRules(t *testing.T) {
 	for _, r := range attempts(rs) {
 		names = append(names, r.Name)
 	}
-	want := []string{"probe tcp-public", "probe tcp-public-ipv6", "probe udp-dns", "probe podman-dns", "probe podman-dns-tcp",
+	want := []string{"probe tcp-public", "probe tcp-public-ipv6", "probe udp-dns", "probe udp-dns-ipv6", "probe podman-dns", "probe podman-dns-tcp",
 		"probe host-loopback", "other tcp out", "other udp out"}
 	if !slices.Equal(names, want) {
 		t.Errorf("got %q, want %q", names, want)

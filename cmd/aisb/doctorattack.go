@@ -165,7 +165,7 @@ func (b *battery) spec() (*prepared, error) {
 		o.allow, o.resolver = c.Rules(), c.Resolver()
 	}
 	// Where podman's pasta and aisb's lead to the host, if anything does.
-	c.Plan.Loopback = []string{sandbox.HostLoopback.String(), sandbox.DNSForward.String(), "169.254.1.2"}
+	c.Plan.Loopback = []string{sandbox.HostLoopback.String(), sandbox.HostLoopback6.String(), sandbox.DNSForward.String(), "169.254.1.2"}
 	p, err := o.prepare()
 	if err != nil {
 		return nil, err
@@ -180,8 +180,8 @@ func (b *battery) host(ctx context.Context, p *prepared) (sandbox.Host, error) {
 	if err != nil {
 		return host, err
 	}
-	if p.spec.Backend == "" {
-		p.spec.Backend = sandbox.AutoBackend()
+	if p.spec.Backend, err = sandbox.ChooseBackend(ctx, p.spec.Backend, p.spec.Net); err != nil {
+		return host, startError(err)
 	}
 	p.spec.Limits, _ = p.spec.Limits.Enforceable(podman.Controllers("/", hasSystemd(), host.UID))
 	if p.spec.Limits.Core, err = coreLimit(); err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -10,8 +11,8 @@ import (
 )
 
 func newRulesetCmd(u *ui) *cobra.Command {
-	var gate, canary string
-	var open []string
+	var gate string
+	var canaries, open []string
 	var dns bool
 	cmd := &cobra.Command{
 		Use:   "ruleset",
@@ -25,19 +26,21 @@ The gate's port differs from run to run. With --open it is the fence of
   aisb ruleset --gate 169.254.1.3:3128 | sudo nft -c -f -`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			at := make([]netip.AddrPort, 2+len(open))
-			for i, text := range append([]string{gate, canary}, open...) {
-				var err error
-				if at[i], err = netip.ParseAddrPort(text); err != nil {
+			var at []netip.AddrPort
+			for _, text := range slices.Concat([]string{gate}, canaries, open) {
+				a, err := netip.ParseAddrPort(text)
+				if err != nil {
 					return usageError("aisb ruleset", fmt.Errorf("%q is not IP:PORT", text))
 				}
+				at = append(at, a)
 			}
+			probed, opened := at[1:1+len(canaries)], at[1+len(canaries):]
 			var text string
 			var err error
 			if len(open) > 0 || dns {
-				text, err = sandbox.DirectRulesetText(at[2:], at[1], dns)
+				text, err = sandbox.DirectRulesetText(opened, probed[:1], dns)
 			} else {
-				text, err = sandbox.RulesetText(at[0], at[1])
+				text, err = sandbox.RulesetText(at[0], probed...)
 			}
 			if err != nil {
 				return usageError("aisb ruleset", err)
@@ -47,7 +50,9 @@ The gate's port differs from run to run. With --open it is the fence of
 		},
 	}
 	cmd.Flags().StringVar(&gate, "gate", sandbox.HostLoopback.String()+":3128", "the gate at `IP:PORT`")
-	cmd.Flags().StringVar(&canary, "canary", sandbox.HostLoopback.String()+":3129", "the canary at `IP:PORT`")
+	cmd.Flags().StringSliceVar(&canaries, "canary", []string{sandbox.HostLoopback.String() + ":3129", "[" + sandbox.HostLoopback6.String() + "]:3129"},
+		"a canary at `IP:PORT`, one of each family (repeatable)")
+	cmd.Flags().Lookup("canary").DefValue = "[]" // too long for a screen
 	cmd.Flags().StringSliceVar(&open, "open", nil, "without a gate, `IP:PORT` open (repeatable)")
 	cmd.Flags().BoolVar(&dns, "dns", false, "without a gate, podman's name server open")
 	return cmd

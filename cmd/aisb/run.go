@@ -125,8 +125,8 @@ func run(ctx context.Context, u *ui, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	if p.spec.Backend == "" {
-		p.spec.Backend = sandbox.AutoBackend()
+	if p.spec.Backend, err = sandbox.ChooseBackend(ctx, p.spec.Backend, p.spec.Net); err != nil {
+		return startError(err)
 	}
 	limits, missing := p.spec.Limits.Enforceable(podman.Controllers("/", hasSystemd(), host.UID))
 	p.spec.Limits = limits

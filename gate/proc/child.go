@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -50,7 +51,7 @@ func Main() int {
 		fmt.Fprintf(os.Stderr, "aisb-gate: error: this process is started by aisb, not by hand: %v\n", err)
 		return 2
 	}
-	c := &child{conn: conn, served: make(chan error, 1)}
+	c := &child{conn: conn, served: make(chan error, 2)} // of IPv4 and of IPv6
 	if err := c.configure(); err != nil {
 		_ = conn.Send(message{Kind: kindFailed, Error: err.Error()})
 		return 1
@@ -87,26 +88,35 @@ func (c *child) configure() error {
 	defer func() { received.Close() }()
 	c.conn.SetReadDeadline(time.Time{})
 	files := received.Files
-	want := 3
-	if m.Config != nil && m.Config.Enclosed {
-		want = 1
-	}
-	if m.Kind != kindConfig || m.Config == nil || len(files) != want {
+	cfg := m.Config
+	if m.Kind != kindConfig || cfg == nil || !whole(len(files), cfg.Enclosed) {
 		return errors.New("receive configuration: it is not whole")
 	}
-	cfg := m.Config
 	c.runDir, c.enclosed = cfg.RunDir, cfg.Enclosed
 	received.Files = files[1:] // the log stays open
 	c.log = gate.NewLog(files[0], cfg.Run)
 	if err := c.build(cfg); err != nil || cfg.Enclosed {
 		return err
 	}
-	canary, err := net.FileListener(files[2])
-	if err != nil {
-		return fmt.Errorf("use the canary listener: %w", err)
+	for pair := range slices.Chunk(files[1:], 2) {
+		canary, err := net.FileListener(pair[1])
+		if err != nil {
+			return fmt.Errorf("use the canary listener: %w", err)
+		}
+		go c.watchCanary(canary)
+		if err := c.serve(pair[0]); err != nil {
+			return err
+		}
 	}
-	go c.watchCanary(canary)
-	return c.serve(files[1])
+	return nil
+}
+
+// whole reports whether that many files can come with a configuration.
+func whole(files int, enclosed bool) bool {
+	if enclosed {
+		return files == 1
+	}
+	return files == 3 || files == 5
 }
 
 // serve begins to serve.
@@ -118,47 +128,6 @@ func (c *child) serve(listener *os.File) error {
 	c.log.Listening(ln.Addr().(*net.TCPAddr).AddrPort())
 	go func() { c.served <- c.gate.Serve(ln) }()
 	return nil
-}
-
-// serveEnclosed serves a listener of another network namespace. One of this
-// namespace would be open to all who share the machine.
-func (c *child) serveEnclosed(files []*os.File) error {
-	if !c.enclosed || len(files) != 1 {
-		return errors.New("a listener that was not to come")
-	}
-	own, err := ownNamespace(files[0])
-	if err != nil {
-		return err
-	}
-	if own {
-		return errors.New("the listener is not of a sandbox's network namespace")
-	}
-	c.enclosed = false
-	return c.serve(files[0])
-}
-
-// ownNamespace reports whether a socket is of this process's network namespace,
-// by the kernel's number for that (SO_NETNS_COOKIE, Linux 5.14).
-func ownNamespace(socket *os.File) (bool, error) {
-	here, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return false, fmt.Errorf("make a socket: %w", err)
-	}
-	defer unix.Close(here)
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return false, err
-	}
-	ours, errOurs := unix.GetsockoptUint64(here, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
-	var theirs uint64
-	var errTheirs error
-	err = raw.Control(func(fd uintptr) {
-		theirs, errTheirs = unix.GetsockoptUint64(int(fd), unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
-	})
-	if err := errors.Join(err, errOurs, errTheirs); err != nil {
-		return false, fmt.Errorf("tell network namespaces apart (needs Linux 5.14): %w", err)
-	}
-	return ours == theirs, nil
 }
 
 func (c *child) build(cfg *Config) error {

@@ -57,7 +57,7 @@ type Config struct {
 type kind string
 
 const (
-	kindConfig   kind = "config" // files: log, and unless enclosed listener and canary listener
+	kindConfig   kind = "config" // files: log, and unless enclosed listener and canary listener, of ::1 too where there is one
 	kindPasta    kind = "pasta"
 	kindListener kind = "listener" // file: listener
 	kindStop     kind = "stop"

@@ -24,6 +24,17 @@ type Listeners struct {
 	Gate   *net.TCPListener // nil for an enclosed gate, like Canary
 	Canary *net.TCPListener // nobody may come; who does is counted
 	Log    *os.File
+
+	// Gate6 and Canary6 are the same on ::1, both nil where the host has none.
+	Gate6, Canary6 *net.TCPListener
+}
+
+// sockets are the listeners in the order in which they travel.
+func (l Listeners) sockets() []*net.TCPListener {
+	if l.Gate6 == nil || l.Canary6 == nil {
+		return []*net.TCPListener{l.Gate, l.Canary}
+	}
+	return []*net.TCPListener{l.Gate, l.Canary, l.Gate6, l.Canary6}
 }
 
 // answerTimeout bounds the wait for any answer of a gate.
@@ -85,20 +96,22 @@ func (p *Process) configure(cfg Config, files Listeners) (message, error) {
 	if cfg.Enclosed {
 		return p.ask(message{Kind: kindConfig, Config: &cfg}, files.Log)
 	}
-	listener, err := files.Gate.File()
-	if err != nil {
-		return message{}, err
+	send := []*os.File{files.Log}
+	for _, l := range files.sockets() {
+		f, err := l.File()
+		if err != nil {
+			return message{}, err
+		}
+		defer f.Close()
+		send = append(send, f)
 	}
-	defer listener.Close()
-	canary, err := files.Canary.File()
-	if err != nil {
-		return message{}, err
-	}
-	defer canary.Close()
-	reply, err := p.ask(message{Kind: kindConfig, Config: &cfg}, files.Log, listener, canary)
+	reply, err := p.ask(message{Kind: kindConfig, Config: &cfg}, send...)
 	// File has made the sockets blocking, for this process and the gate alike.
 	// An Accept here could then not be interrupted.
-	return reply, errors.Join(err, nonblocking(files.Gate), nonblocking(files.Canary))
+	for _, l := range files.sockets() {
+		err = errors.Join(err, nonblocking(l))
+	}
+	return reply, err
 }
 
 func nonblocking(l *net.TCPListener) error {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,6 +55,7 @@ type Resolver struct {
 
 	mu      sync.Mutex
 	cache   map[string]entry
+	asked   []Server // whose answers the cache holds
 	clients map[Server]*http.Client
 }
 
@@ -78,6 +80,7 @@ func New(c Config) *Resolver {
 // Cached reports whether the name is known at present, so that a look-up would
 // send nothing.
 func (r *Resolver) Cached(name string) bool {
+	r.conf()
 	_, found := r.cached(name, time.Now())
 	return found
 }
@@ -93,16 +96,17 @@ func (r *Resolver) Len() int {
 // it is, fully qualified. Callers must not change the result. The error is
 // ErrNoName, ErrFailed (perhaps wrapped), or the context's.
 func (r *Resolver) Lookup(ctx context.Context, name string) ([]netip.Addr, error) {
+	conf := r.conf()
 	if e, found := r.cached(name, time.Now()); found {
 		return e.addrs, e.err
 	}
 	// The flight has a time of its own: that its first caller went away
 	// doesn't concern the others.
-	flight := r.flights.DoChan(name, func() (any, error) {
+	flight := r.flights.DoChan(name+" "+fmt.Sprint(conf.Servers), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 		defer cancel()
 		e := entry{err: ErrFailed}
-		contained(func() { e = r.lookup(ctx, name) })
+		contained(func() { e = r.lookup(ctx, conf, name) })
 		return e, nil
 	})
 	select {
@@ -132,15 +136,19 @@ func (r *Resolver) cached(name string, now time.Time) (entry, bool) {
 	return e, found
 }
 
-// keep remembers a result for its time. When the cache is full, some entry
-// goes: the order of a map is as good as any.
-func (r *Resolver) keep(name string, e entry, ttl time.Duration) {
+// keep remembers a result for its time, unless other servers than those that
+// gave it are asked by now. When the cache is full, some entry goes: the order of
+// a map is as good as any.
+func (r *Resolver) keep(name string, conf Conf, e entry, ttl time.Duration) {
 	if ttl <= 0 {
 		return
 	}
 	e.expires = time.Now().Add(ttl)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if !slices.Equal(conf.Servers, r.asked) {
+		return
+	}
 	if _, found := r.cache[name]; !found && len(r.cache) >= maxEntries {
 		for victim := range r.cache {
 			delete(r.cache, victim)
@@ -151,14 +159,14 @@ func (r *Resolver) keep(name string, e entry, ttl time.Duration) {
 }
 
 // lookup asks for both families at once and joins what comes.
-func (r *Resolver) lookup(ctx context.Context, name string) entry {
+func (r *Resolver) lookup(ctx context.Context, conf Conf, name string) entry {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	results := make(chan answer, 2)
 	for _, qtype := range []uint16{dns.TypeAAAA, dns.TypeA} {
 		go func() {
 			var a answer
-			contained(func() { a = r.family(ctx, name, qtype) })
+			contained(func() { a = r.family(ctx, conf, name, qtype) })
 			results <- a
 		}()
 	}
@@ -176,7 +184,7 @@ func (r *Resolver) lookup(ctx context.Context, name string) entry {
 	case <-late:
 	}
 	e, ttl := join(first, second)
-	r.keep(name, e, ttl)
+	r.keep(name, conf, e, ttl)
 	return e
 }
 
@@ -199,10 +207,10 @@ func join(a, b answer) (entry, time.Duration) {
 }
 
 // family asks for one type of address and follows the chain of names.
-func (r *Resolver) family(ctx context.Context, name string, qtype uint16) answer {
+func (r *Resolver) family(ctx context.Context, conf Conf, name string, qtype uint16) answer {
 	links, ttl := 0, maxTTL
 	for {
-		a := r.askAll(ctx, name, qtype)
+		a := r.askAll(ctx, conf, name, qtype)
 		a.ttl = min(a.ttl, ttl)
 		if a.next == "" {
 			return a
@@ -216,8 +224,7 @@ func (r *Resolver) family(ctx context.Context, name string, qtype uint16) answer
 
 // askAll asks one server after the other, the one that answered last first, in
 // as many rounds as configured.
-func (r *Resolver) askAll(ctx context.Context, name string, qtype uint16) answer {
-	conf := r.conf()
+func (r *Resolver) askAll(ctx context.Context, conf Conf, name string, qtype uint16) answer {
 	begin := int(r.good.Load()) % len(conf.Servers)
 	for range conf.Attempts {
 		for i := range conf.Servers {
@@ -240,6 +247,8 @@ func (r *Resolver) askAll(ctx context.Context, name string, qtype uint16) answer
 	return answer{}
 }
 
+// conf says whom to ask now. When that has changed, so has the network, in which
+// the same name may lead elsewhere: what is known is forgotten.
 func (r *Resolver) conf() Conf {
 	var c Conf
 	if len(r.servers) == 0 {
@@ -250,6 +259,12 @@ func (r *Resolver) conf() Conf {
 	}
 	if r.timeout > 0 {
 		c.Timeout = r.timeout
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !slices.Equal(c.Servers, r.asked) {
+		r.asked = c.Servers
+		clear(r.cache)
 	}
 	return c
 }

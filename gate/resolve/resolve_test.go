@@ -139,12 +139,12 @@ func TestCacheAndFlight(t *testing.T) {
 func TestCacheBounds(t *testing.T) {
 	r := New(Config{})
 	for i := range maxEntries + 100 {
-		r.keep(fmt.Sprintf("h%d.test", i), entry{}, time.Minute)
+		r.keep(fmt.Sprintf("h%d.test", i), r.conf(), entry{}, time.Minute)
 	}
 	if len(r.cache) != maxEntries {
 		t.Errorf("%d entries, want %d", len(r.cache), maxEntries)
 	}
-	r.keep("zero.test", entry{}, 0)
+	r.keep("zero.test", r.conf(), entry{}, 0)
 	if r.Cached("zero.test") {
 		t.Error("a TTL of 0 is kept")
 	}
@@ -190,5 +190,32 @@ func TestPanicIsContained(t *testing.T) {
 	r.servers = []Server{{Transport: DoH, Name: "x", Path: "/", Addr: netip.MustParseAddrPort("127.0.0.1:1")}}
 	if _, err := r.Lookup(t.Context(), "a.test"); !errors.Is(err, ErrFailed) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What one network's servers said is forgotten when another's are asked, also
+// when it comes late.
+func TestOtherServers(t *testing.T) {
+	_, r := startDNS(t, fakes.Zone{"a.test": {Addrs: addrs("192.0.2.1")}})
+	look := func() string {
+		t.Helper()
+		got, err := r.Lookup(t.Context(), "a.test")
+		return fmt.Sprint(got, err)
+	}
+	if got := look(); got != "[192.0.2.1] <nil>" {
+		t.Errorf("before: %s", got)
+	}
+	old := r.conf()
+	other, _ := startDNS(t, fakes.Zone{"a.test": {Addrs: addrs("192.0.2.2")}})
+	r.servers = []Server{{Transport: UDP, Addr: other.Addr}}
+	if r.Cached("a.test") {
+		t.Error("what the old servers said is known")
+	}
+	if got := look(); got != "[192.0.2.2] <nil>" {
+		t.Errorf("after: %s", got)
+	}
+	r.keep("b.test", old, entry{addrs: addrs("192.0.2.1")}, time.Minute)
+	if r.Cached("b.test") {
+		t.Error("what the old servers said late is kept")
 	}
 }

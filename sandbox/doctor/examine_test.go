@@ -152,21 +152,22 @@ var wild = []struct {
 	{"no cgroup", func(f *Facts) { f.Cgroup = "" }, "kernel.cgroup", Unknown, nil},
 	{"no delegation", func(f *Facts) { f.Limits = []string{"this host can't enforce --pids-limit 4096"} }, "kernel.limits", Note, []string{"--pids-limit", "Delegate="}},
 
-	{"no tun", func(f *Facts) { f.Tun, f.TunErr = false, "open /dev/net/tun: permission denied" }, "network.tun", Fail, []string{"permission denied", "modprobe tun"}},
+	{"no tun", func(f *Facts) { f.Tun, f.TunErr = false, "open /dev/net/tun: permission denied" }, "network.tun", Note, []string{"permission denied", "modprobe tun"}},
 	{"no pasta", func(f *Facts) { f.Pasta = Output{} }, "network.pasta", Note, []string{"there is none", "inner"}},
 	{"old pasta", func(f *Facts) {
 		f.Pasta = failed(1, "pasta: unrecognized option '--map-host-loopback'\n"+oldHelp)
 		f.PastaHelp = said("pasta 0.0~git20240220.1e6f92b-1\n" + oldHelp)
-	}, "network.pasta", Fail, []string{"20240220", "too old", "--map-host-loopback", "--map-guest-addr"}},
+	}, "network.pasta", Note, []string{"20240220", "too old", "--map-host-loopback", "--map-guest-addr"}},
 	{"pasta refuses", func(f *Facts) {
 		f.Pasta = failed(1, "Invalid address\n")
 		f.PastaHelp = said(oldHelp + "  --map-host-loopback ADDR\n  --map-guest-addr ADDR\n")
-	}, "network.pasta", Fail, []string{"refuses", "Invalid address"}},
-	{"pasta hangs", func(f *Facts) { f.Pasta = hung() }, "network.pasta", Fail, []string{"did not end"}},
-	{"pasta won't start", func(f *Facts) { f.Pasta.Err = "permission denied" }, "network.pasta", Fail, []string{"permission denied"}},
+	}, "network.pasta", Note, []string{"refuses", "Invalid address"}},
+	{"pasta hangs", func(f *Facts) { f.Pasta = hung() }, "network.pasta", Note, []string{"did not end"}},
+	{"pasta won't start", func(f *Facts) { f.Pasta.Err = "permission denied" }, "network.pasta", Note, []string{"permission denied"}},
 	{"pasta says no version", func(f *Facts) { f.Pasta.Text = "" }, "network.pasta", OK, []string{"no version"}},
-	{"no backend", func(f *Facts) { f.Pasta = Output{} }, "network.backend", OK, []string{"inner"}},
-	{"a pasta that can't be used", func(f *Facts) { f.Tun = false }, "network.backend", Unknown, []string{"--net-backend inner"}},
+	{"no backend", func(f *Facts) { f.Pasta = Output{} }, "network.backend", OK, []string{"inner: there is no pasta"}},
+	{"a pasta that can't be used", func(f *Facts) { f.Pasta = hung() }, "network.backend", Note, []string{"inner: this pasta"}},
+	{"a pasta without tun", func(f *Facts) { f.Tun = false }, "network.backend", Note, []string{"inner: pasta can't open /dev/net/tun"}},
 	{"proxies", func(f *Facts) { f.Env["https_proxy"], f.Env["NO_PROXY"] = "http://u:hunter2@p", "x" }, "network.proxy", Note, []string{"https_proxy", "NO_PROXY", "aisb gate --upstream-proxy"}},
 	{"proxies, run can", func(f *Facts) { f.Env["HTTPS_PROXY"], f.Upstream = "x", true }, "network.proxy", Note, []string{"aisb run --upstream-proxy"}},
 
@@ -287,20 +288,20 @@ func TestDocumented(t *testing.T) {
 
 func TestReport(t *testing.T) {
 	f := good(t)
-	f.Tun, f.TunErr, f.SELinux = false, "open /dev/net/tun: permission denied", "1"
+	f.Tun, f.TunErr, f.SELinux, f.Cgo = false, "open /dev/net/tun: permission denied", "1", true
 	got := Examine(*f)
-	if got.Problems != 1 || got.Unknown != 2 || got.Summary() != "a run would fail: 1 problem" {
+	if got.Problems != 1 || got.Unknown != 1 || got.Summary() != "a run would fail: 1 problem" {
 		t.Errorf("%d problems, %d unknown, %q", got.Problems, got.Unknown, got.Summary())
 	}
 	want := `network
-  FAIL     /dev/net/tun         open /dev/net/tun: permission denied
-                                -> sudo modprobe tun; and see that you may open it: ls -l /dev/net/tun should show crw-rw-rw-; --net-backend inner does without
+  note     /dev/net/tun         open /dev/net/tun: permission denied
+                                -> sudo modprobe tun; and see that you may open it: ls -l /dev/net/tun should show crw-rw-rw-; runs take the backend inner, which does without
   ok       pasta                pasta 0.0~git20250503.587980c-2+deb13u1, takes aisb's options
 `
 	if !strings.Contains(got.String(), want) || !strings.HasSuffix(got.String(), "\na run would fail: 1 problem\n") {
 		t.Errorf("got:\n%s", got)
 	}
-	f.Tun = true
+	f.Cgo = false
 	if got := Examine(*f).Summary(); got != "a run may work: 1 check could not tell" {
 		t.Error(got)
 	}

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -60,42 +59,6 @@ func TestParseVersion(t *testing.T) {
 	}{{version{4, 9}, version{5, 3}, true}, {version{5, 10}, version{5, 3}, false}, {version{5, 3}, version{5, 3}, false}, {version{6, 0}, version{5, 3}, false}} {
 		if got := r.a.before(r.b); got != r.want {
 			t.Errorf("%v before %v: %t", r.a, r.b, got)
-		}
-	}
-}
-
-func TestPastaVersion(t *testing.T) {
-	for text, want := range map[string]string{
-		"pasta 2024_09_06.6b38f07\nCopyright Red Hat\n":       "pasta 2024_09_06.6b38f07",
-		"pasta 0.0~git20240220.1e6f92b-1\n":                   "pasta 0.0~git20240220.1e6f92b-1",
-		"pasta 0^20240906.g6b38f07-1.fc40.x86_64-pasta\r\n":   "pasta 0^20240906.g6b38f07-1.fc40.x86_64-pasta",
-		"passt 2025_12_23.2ba9fd5\n":                          "pasta 2025_12_23.2ba9fd5",
-		"pasta unknown version\n":                             "",
-		"":                                                    "",
-		"Usage: pasta [OPTION]... PID\n  -p 3 something\n":    "",
-		"warning: odd\npasta 2025_12_23.2ba9fd5\nCopyright\n": "pasta 2025_12_23.2ba9fd5",
-	} {
-		if got := pastaVersion(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
-	}
-}
-
-func TestLacking(t *testing.T) {
-	args := []string{"--map-host-loopback", "x", "-t", "none", "-T", "none", "--no-map-gw"}
-	for _, r := range []struct {
-		help string
-		want []string
-	}{
-		{oldHelp, []string{"--map-host-loopback", "-T"}},
-		{oldHelp + "  -T, --tcp-ns SPEC\n  --map-host-loopback ADDR\tTranslate\n", nil},
-		// named in the text of another option, which is not having it
-		{oldHelp + "  -T, --tcp-ns SPEC\n  -x X\tlike --map-host-loopback\n", []string{"--map-host-loopback"}},
-		{"nothing to say\n", nil},
-		{"", nil},
-	} {
-		if got := lacking(r.help, args); !slices.Equal(got, r.want) {
-			t.Errorf("%q: %q, want %q", r.help, got, r.want)
 		}
 	}
 }

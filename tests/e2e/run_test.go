@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,7 +36,8 @@ type call struct {
 	dir   string
 	env   []string // beside the base
 	stdin string
-	bin   string // the aisb under test when empty
+	bin   string   // the aisb under test when empty
+	enter []string // what root does first, as nsenter(1) does: it starts the rest
 }
 
 // outcome is how it ended.
@@ -51,6 +53,15 @@ func (c call) command(ctx context.Context, args ...string) *exec.Cmd {
 	if bin == "" {
 		bin = binary
 	}
+	attr := &syscall.SysProcAttr{Setsid: true}
+	if len(c.enter) > 0 {
+		// All of them become the next one, so that the process is aisb's in the end.
+		args = slices.Concat(c.enter[1:], []string{"setpriv", "--reuid", strconv.Itoa(agent.uid),
+			"--regid", strconv.Itoa(agent.gid), "--clear-groups", "--", bin}, args)
+		bin = c.enter[0]
+	} else {
+		attr.Credential = &syscall.Credential{Uid: uint32(agent.uid), Gid: uint32(agent.gid), Groups: agent.groups}
+	}
 	cmd := exec.CommandContext(ctx, bin, args...)
 	cmd.Dir = c.dir
 	cmd.Env = append([]string{
@@ -60,10 +71,7 @@ func (c call) command(ctx context.Context, args ...string) *exec.Cmd {
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"AISB_BASE_IMAGE=" + os.Getenv("AISB_BASE_IMAGE"),
 	}, c.env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Credential: &syscall.Credential{Uid: uint32(agent.uid), Gid: uint32(agent.gid), Groups: agent.groups},
-		Setsid:     true,
-	}
+	cmd.SysProcAttr = attr
 	cmd.WaitDelay = 5 * time.Second
 	return cmd
 }

@@ -34,6 +34,7 @@ const (
 	originAddr = "93.184.215.14"
 	evilAddr   = "93.184.215.66"
 	evilAddr6  = "2606:7700::66"
+	sixAddr6   = "2606:7700::14"
 	modelAddr  = "93.184.215.20"
 )
 
@@ -47,7 +48,7 @@ func theInternet(dir string) fakes.World {
 			"allowed.test": {originAddr}, "also.allowed.test": {originAddr},
 			"evil.test": {evilAddr}, "api.anthropic.com": {modelAddr},
 			"inside.test": {hostAddr}, "own.test": {hostPublic}, "loop.test": {"127.0.0.1"},
-			"mixed.test": {originAddr, "10.1.2.3"},
+			"mixed.test": {originAddr, "10.1.2.3"}, "six.test": {sixAddr6},
 		},
 		Origins: []fakes.OriginSpec{
 			{Listen: originAddr + ":80", Kind: "http"},
@@ -57,6 +58,8 @@ func theInternet(dir string) fakes.World {
 			{Listen: evilAddr + ":443", Kind: "https"},
 			{Listen: evilAddr + ":8080", Kind: "echo"},
 			{Listen: "[" + evilAddr6 + "]:80", Kind: "http"},
+			{Listen: "[" + sixAddr6 + "]:80", Kind: "http"},
+			{Listen: "[" + sixAddr6 + "]:443", Kind: "https"},
 			{Listen: modelAddr + ":443", Kind: "model"},
 		},
 		Script: modelScript,
@@ -174,6 +177,7 @@ func connect(pid int) error {
 		"ip route add default via " + routerAddr,
 		"ip -6 route add default via " + router6,
 		in + "ip -6 addr add " + evilAddr6 + "/128 dev lo nodad",
+		in + "ip -6 addr add " + sixAddr6 + "/128 dev lo nodad",
 	}
 	for _, addr := range []string{originAddr, evilAddr, modelAddr} {
 		script = append(script, in+"ip addr add "+addr+"/32 dev lo")

@@ -22,6 +22,8 @@ const usage = `usage: lab make                      make the lab's root, where i
        lab run [FLAGS] -- CMD...     run CMD in the lab, as the user dev
        lab base                      make a Debian base image, print its tar's path
        lab base-image                the same, imported for dev as localhost/aisb-base:trixie
+       lab old-pasta                 get an older pasta, where this machine's packages have one,
+                                     and print its directory
        lab path                      print where the lab's root is
        lab clean                     remove all labs
 
@@ -76,6 +78,11 @@ func command(args []string) (int, error) {
 		var tar string
 		if tar, err = lab.makeBase(); err == nil {
 			fmt.Println(tar)
+		}
+	case "old-pasta":
+		var dir string
+		if dir, err = lab.oldPasta(); err == nil {
+			fmt.Println(dir)
 		}
 	case "base-image":
 		err = lab.importBase()
