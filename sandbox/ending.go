@@ -58,7 +58,7 @@ func (s *Session) Wait(ctx context.Context) Result {
 	s.trace.part(PartCommand)
 	s.endContainer()
 	s.trace.part(PartCleanUp)
-	r := Result{Started: true, Proof: s.proof, Log: s.dirs.LogPath()}
+	r := Result{Started: true, Proof: s.proof, Log: s.dirs.LogPath(), Joined: s.Joined()}
 	podmans := s.podman.status()
 	if status, ok := s.ending.handed(); ok && podmans != status {
 		// It has lost the container: conmon, which cleans up, may be gone.

@@ -112,6 +112,7 @@ type RunDirs struct {
 	Runtime string // removed when the run ends, by the gate if aisb is gone
 	State   string // kept: the log
 	held    *os.File
+	uses    *claimed
 }
 
 // MakeRunDirs makes the one that is kept, 0700, and fails if it exists. The
@@ -141,6 +142,7 @@ func (d RunDirs) LogPath() string { return filepath.Join(d.State, "log.jsonl") }
 // Remove removes the run's directory for run-time files.
 func (d RunDirs) Remove() error {
 	d.held.Close() // its log may go when it is an old one
+	d.uses.release()
 	if err := os.RemoveAll(d.Runtime); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove run directory: %w", err)
 	}

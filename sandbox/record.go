@@ -19,6 +19,7 @@ type fenceRecord struct {
 	Run     string        `json:"run"`
 	Net     NetMode       `json:"net"`
 	Backend Backend       `json:"backend,omitempty"`
+	Joined  []string      `json:"joined,omitempty"` // by --share, with these runs
 	Probes  []probeRecord `json:"probes"`
 }
 
@@ -30,7 +31,7 @@ type probeRecord struct {
 
 // keepProof writes down how the fence was proved, for who asks after the run.
 func (s *Session) keepProof(probes []handshake.ProbeResult) error {
-	r := fenceRecord{TS: time.Now().UTC().Format("2006-01-02T15:04:05.000Z"), Run: s.spec.Name, Net: s.spec.Net}
+	r := fenceRecord{TS: time.Now().UTC().Format("2006-01-02T15:04:05.000Z"), Run: s.spec.Name, Net: s.spec.Net, Joined: s.Joined()}
 	if s.spec.Net == NetAllow {
 		r.Backend = s.spec.Backend
 	}

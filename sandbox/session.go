@@ -56,6 +56,7 @@ type Result struct {
 	Stopped  *Failure // why the watchdog ended it; nil if it didn't
 	Direct   uint64   // packets that tried to get past the gate, all refused
 	Opened   Opened   // with NetNoGate
+	Joined   []string // sandboxes with other rights whose files it shared
 }
 
 // Session is a run. Its methods are safe for concurrent use.
@@ -97,7 +98,7 @@ func (f *Failure) Unwrap() error { return f.Err }
 // nothing is left behind, and the error is a *Failure where a status is known.
 func Start(ctx context.Context, host Host, spec Spec, on Events) (*Session, error) {
 	trace := tracer{tell: on.Part, since: time.Now()}
-	dirs, err := host.Paths.MakeRunDirs(spec.Name)
+	dirs, err := host.Paths.enter(ctx, spec)
 	if err != nil {
 		return nil, err
 	}

@@ -50,6 +50,7 @@ type Spec struct {
 
 	Argv    []string
 	Env     []environ.Var // of the command, beside the proxy variables
+	Named   []environ.Var // of Env, those that the user named
 	Workdir string        // in the container
 
 	Mounts     []mounts.Mount
@@ -68,6 +69,7 @@ type Spec struct {
 	TTY        bool
 	Rows, Cols uint16
 
+	Share           bool // files with running sandboxes that have other rights
 	AllowUserNS     bool
 	AllowUnenforced bool
 	KeepRoot        bool

@@ -53,6 +53,9 @@ func receiptParts(spec sandbox.Spec, r sandbox.Result, ran time.Duration) []stri
 		parts[0] += " (the command's own, not the fence's)"
 	}
 	parts = append(parts, fenceText(spec, r))
+	if r.Joined != nil {
+		parts = append(parts, "it shared files with "+strings.Join(r.Joined, ", "))
+	}
 	if r.GateDied {
 		parts = append(parts, "the gate had ended before")
 	}

@@ -30,6 +30,7 @@ type runOptions struct {
 	mount                   []string
 	projectRO, noGitDir     bool
 	unsafeDir, allowSockets bool
+	share                   bool
 	home                    string
 	ephemeralHome           bool
 
@@ -51,9 +52,8 @@ func newRunCmd(u *ui) *cobra.Command {
 		Use:   "run [flags] [--] [COMMAND [ARG...]]",
 		Short: "run a harness or a command in a sandbox on the current directory",
 		Long: `run starts COMMAND, or the chosen harness, in a container that sees the current
-directory at /project and reaches only the hosts you allow. A RULE is HOST (with
-ports 80 and 443), HOST:PORT, HOST:*, *.HOST, IP, CIDR:PORT or, for a service on
-your machine, host.containers.internal:PORT; 'aisb gate --help' has the rest.
+directory at /project and reaches only what you allow. A RULE is HOST, *.HOST,
+HOST:PORT or host.containers.internal:PORT, your machine: 'aisb gate --help'.
 Flags after COMMAND belong to COMMAND, and the exit status is COMMAND's. aisb's
 own: 2 usage, 77 78 fence, 78 rule file, 125 podman, 126 127 COMMAND not run.`,
 		Example: `  aisb run --allow example.com -- curl https://example.com
@@ -96,6 +96,7 @@ own: 2 usage, 77 78 fence, 78 rule file, 125 podman, 126 127 COMMAND not run.`,
 	f.BoolVar(&o.allowUserNS, "allow-userns", false, "leave user namespaces open, for sandboxes inside")
 	f.BoolVar(&o.unsafeDir, "allow-unsafe-dir", false, "run in a directory that is more than a project")
 	f.BoolVar(&o.allowSockets, "allow-sockets", false, "run although the project has a listening socket")
+	f.BoolVar(&o.share, "share", false, "share files with a running sandbox of other rules")
 	f.BoolVar(&o.unenforced, "allow-unenforced", false, "start even if the fence can't be put up or proved")
 	f.BoolVar(&o.keepRoot, "insecure-keep-root", false, "don't become uid 1000 inside")
 	return cmd
@@ -238,6 +239,9 @@ func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec
 			return interrupted
 		}
 		return startError(err)
+	}
+	if joined := session.Joined(); joined != nil {
+		u.warnf("--share: this sandbox and %s can reach each other by files and sockets", strings.Join(joined, ", "))
 	}
 	relay, err := startRelay(session, u, held)
 	late := interruptedError(startCtx, "the command ran") // it came when that was just about to

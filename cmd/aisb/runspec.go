@@ -45,7 +45,7 @@ func (o runOptions) prepare() (*prepared, error) {
 	p := &prepared{}
 	p.spec = sandbox.Spec{
 		Image: o.image, Net: sandbox.NetMode(o.net), Limits: limits,
-		TmpfsSize: o.tmpfsSize, AllowUserNS: o.allowUserNS,
+		TmpfsSize: o.tmpfsSize, Share: o.share, AllowUserNS: o.allowUserNS,
 		AllowUnenforced: o.unenforced, KeepRoot: o.keepRoot,
 	}
 	p.spec.MinFree, _ = parseSize(o.minFree) // limits has read it; 0 is no floor
@@ -194,8 +194,9 @@ func (o runOptions) command(p *prepared) error {
 
 // directory plans the mounts.
 func (o runOptions) directory(p *prepared) error {
-	dir, err := os.Getwd()
-	if err != nil {
+	here, err := os.Stat(".")
+	dir, wdErr := os.Getwd()
+	if err = errors.Join(err, wdErr); err != nil {
 		return &exitError{code: exitUsage, err: fmt.Errorf("find the current directory: %w", err),
 			hint: "it was removed, it seems: change to one that is there"}
 	}
@@ -207,7 +208,7 @@ func (o runOptions) directory(p *prepared) error {
 		scratch = paths.ScratchPath(p.spec.Name)
 	}
 	p.plan, err = mounts.Make(mounts.HostFrom(os.Getenv, os.Getuid()), mounts.Options{
-		Dir: dir, Sub: o.sub, ReadOnly: o.projectRO, Extra: o.mount,
+		Dir: dir, Here: here, Sub: o.sub, ReadOnly: o.projectRO, Extra: o.mount,
 		AllowDir: o.unsafeDir, AllowSockets: o.allowSockets, NoGit: o.noGitDir, Scratch: scratch,
 	})
 	if pathsErr == nil {
@@ -267,6 +268,7 @@ func (o runOptions) environment(p *prepared) error {
 	}
 	p.spec.Env = slices.Concat(environ.Base(os.LookupEnv, agentHome, agentUser),
 		harness, git, environ.GitConfig(p.plan.GitConfig), files, flags)
+	p.spec.Named = slices.Concat(files, flags)
 	if _, p.envNames, err = environ.Merge(p.spec.Env); err != nil {
 		return fail(err)
 	}

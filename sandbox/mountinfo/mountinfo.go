@@ -10,7 +10,8 @@ import (
 
 // Mount is a line of mountinfo (proc_pid_mountinfo(5)).
 type Mount struct {
-	Root    string // within its file system
+	Device  string // MAJOR:MINOR of its file system
+	Root    string // within that
 	Target  string
 	Options []string // of the mount
 	Type    string
@@ -41,7 +42,7 @@ func Parse(text string) ([]Mount, error) {
 		if !ok || len(l) < 6 || len(r) < 2 {
 			return nil, fmt.Errorf("malformed line %q", line)
 		}
-		m := Mount{Root: unescape(l[3]), Target: unescape(l[4]), Options: strings.Split(l[5], ","), Type: r[0]}
+		m := Mount{Device: l[2], Root: unescape(l[3]), Target: unescape(l[4]), Options: strings.Split(l[5], ","), Type: r[0]}
 		if len(r) > 2 {
 			m.Super = strings.Split(r[2], ",")
 		}

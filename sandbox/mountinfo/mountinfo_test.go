@@ -9,8 +9,8 @@ func TestParse(t *testing.T) {
 	got, err := Parse("36 35 98:0 /a\\040b /mnt\\134 rw,noatime shared:1 master:2 - ext4 /dev/root rw,errors=continue\n" +
 		"9 8 0:5 / /x ro - tmpfs tmpfs\n")
 	want := []Mount{
-		{Root: "/a b", Target: `/mnt\`, Options: []string{"rw", "noatime"}, Type: "ext4", Super: []string{"rw", "errors=continue"}},
-		{Root: "/", Target: "/x", Options: []string{"ro"}, Type: "tmpfs"},
+		{Device: "98:0", Root: "/a b", Target: `/mnt\`, Options: []string{"rw", "noatime"}, Type: "ext4", Super: []string{"rw", "errors=continue"}},
+		{Device: "0:5", Root: "/", Target: "/x", Options: []string{"ro"}, Type: "tmpfs"},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v", got, err)

@@ -1,6 +1,7 @@
 package mounts
 
 import (
+	"cmp"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -140,6 +141,9 @@ func (p *Plan) addExtra(places []place, h Host, o Options) error {
 // judgeExtra is milder than the judgement of the project: the user named this
 // path, so a secret is only pointed out. What lets the agent out stays refused.
 func (p *Plan) judgeExtra(places []place, h Host, o Options, e extra, s *source) error {
+	if err := cmp.Or(s.ledOut(p.Mounts), s.oneName()); err != nil {
+		return err
+	}
 	if s.device {
 		return refuse("only files, directories and sockets can be mounted", "mount %q: %q is a device", e.flag, s.path)
 	}

@@ -1,6 +1,7 @@
 package mounts
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -110,12 +111,14 @@ func (p *Plan) openGitDir(places []place, h Host, r *repository) (*source, error
 	if _, err := readBeneath(common.file, "HEAD", gitFileLimit); err != nil {
 		return nil, fmt.Errorf("%q is not a git directory: no file HEAD", r.common)
 	}
-	if r.link {
-		if err := pointsBack(common, r); err != nil {
-			return nil, err
-		}
+	if !r.link {
+		return common, nil
 	}
-	return common, nil
+	link, err := p.openReal(filepath.Join(r.root, ".git"))
+	if err != nil {
+		return nil, err
+	}
+	return common, cmp.Or(link.oneName(), pointsBack(common, r))
 }
 
 // judgeGitDir applies the rules of directories to the git directory, as if

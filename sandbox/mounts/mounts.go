@@ -11,6 +11,7 @@ package mounts
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -33,13 +34,14 @@ type Host struct {
 
 // Options is what the user asks for.
 type Options struct {
-	Dir          string   // the project as the user named it
-	Sub          string   // -w: where in the project to start, "" for its top
-	ReadOnly     bool     // --project-ro
-	Extra        []string // --mount HOST:CTR[:ro]
-	AllowDir     bool     // --allow-unsafe-dir: lifts the refusal of a directory
-	AllowSockets bool     // --allow-sockets: lifts the refusal of listening sockets
-	NoGit        bool     // leave a git directory outside the project out
+	Dir          string      // the project as the user named it
+	Here         fs.FileInfo // what must lie at Dir, nil for anything: the directory that the user is in
+	Sub          string      // -w: where in the project to start, "" for its top
+	ReadOnly     bool        // --project-ro
+	Extra        []string    // --mount HOST:CTR[:ro]
+	AllowDir     bool        // --allow-unsafe-dir: lifts the refusal of a directory
+	AllowSockets bool        // --allow-sockets: lifts the refusal of listening sockets
+	NoGit        bool        // leave a git directory outside the project out
 
 	// Scratch is a directory of this run that is made when it is needed, and
 	// that the caller removes when the run ends. In a subdirectory of a
@@ -152,6 +154,9 @@ func (p *Plan) openProject(places []place, h Host, o Options) (*source, error) {
 	s, err := p.open(o.Dir)
 	if err != nil {
 		return nil, err
+	}
+	if o.Here != nil && !s.is(o.Here) {
+		return nil, refuse("change to the directory once more: another one has taken its place", "project %q is not the directory that you are in", o.Dir)
 	}
 	if !s.dir {
 		return nil, refuse("name a directory", "project %q is not a directory", o.Dir)

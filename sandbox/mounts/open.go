@@ -16,7 +16,10 @@ import (
 type source struct {
 	file     *os.File // O_PATH
 	path     string   // absolute, clean, without symbolic links
+	via      []string // symbolic links on the user's way to it
 	dir      bool
+	regular  bool
+	links    uint64 // names of it
 	device   bool
 	socket   bool
 	uid      int
@@ -35,11 +38,60 @@ func (p *Plan) open(path string) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	real, err := filepath.EvalSymlinks(abs)
+	real, via, err := follow(abs)
 	if err != nil {
 		return nil, refuse("name something that exists", "%q: %v", path, errnoText(err))
 	}
-	return p.openReal(real)
+	s, err := p.openReal(real)
+	if err == nil {
+		s.via = via
+	}
+	return s, err
+}
+
+// is reports whether it is the file that info is of.
+func (s *source) is(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && st.Dev == s.dev && st.Ino == s.ino
+}
+
+// follow is filepath.EvalSymlinks for an absolute path, and tells by which
+// symbolic links it went.
+func follow(path string) (real string, via []string, err error) {
+	const most = 40 // as the kernel (path_resolution(7))
+	real = "/"
+	for rest := path; rest != ""; {
+		var name string
+		name, rest, _ = strings.Cut(rest, "/")
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			real = filepath.Dir(real)
+			continue
+		}
+		next := filepath.Join(real, name)
+		info, err := os.Lstat(next)
+		if err != nil {
+			return "", nil, err
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			real = next
+			continue
+		}
+		target, err := os.Readlink(next)
+		if err != nil {
+			return "", nil, err
+		}
+		if via = append(via, next); len(via) > most {
+			return "", nil, unix.ELOOP
+		}
+		if filepath.IsAbs(target) {
+			real = "/"
+		}
+		rest = target + "/" + rest
+	}
+	return real, via, nil
 }
 
 // openReal opens an absolute path that may hold no symbolic link.
@@ -90,9 +142,34 @@ func newSource(f *os.File, path string) (*source, error) {
 		return nil, fmt.Errorf("stat %q: no inode", path)
 	}
 	return &source{
-		file: f, path: path, dir: info.IsDir(), device: info.Mode()&fs.ModeDevice != 0, socket: info.Mode()&fs.ModeSocket != 0,
+		file: f, path: path, dir: info.IsDir(), regular: info.Mode().IsRegular(), links: st.Nlink, device: info.Mode()&fs.ModeDevice != 0, socket: info.Mode()&fs.ModeSocket != 0,
 		uid: int(st.Uid), dev: st.Dev, ino: st.Ino,
 	}, nil
+}
+
+// oneName refuses a file that has other names as well (SPEC 1.2): what is written
+// under one of them shows in the mount, read-only or not, and an agent may have
+// made it where it can write.
+func (s *source) oneName() error {
+	if !s.regular || s.links < 2 {
+		return nil
+	}
+	return refuse("mount a copy of it, or the directory that it lies in: find DIR -samefile FILE shows the other names",
+		"%q is not mounted: it has %d hard links, and whoever writes to another one changes it", s.path, s.links)
+}
+
+// ledOut refuses a source that lies outside of a writable mount and to which a
+// link in that mount led: the agent of an earlier run may have put it there.
+func (s *source) ledOut(ms []Mount) error {
+	for _, m := range ms {
+		for _, link := range s.via {
+			if !m.ReadOnly && within(filepath.Dir(link), m.Source) && !within(s.path, m.Source) {
+				return refuse("if you mean it, name what it leads to: "+s.path,
+					"the symbolic link %q leads out of %q, and an agent can have made it", link, m.Source)
+			}
+		}
+	}
+	return nil
 }
 
 // Resolution of openBeneath (openat2(2)).

@@ -5,6 +5,7 @@ package e2e
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -103,7 +104,7 @@ func TestPipes(t *testing.T) {
 
 // TestTwentyAtOnce: sandboxes in one directory at one time, each with a list of
 // its own, don't disturb each other. Each reaches what it may, and by no gate what
-// another may.
+// another may. Without --share the first would keep the directory to itself (TestShare).
 func TestTwentyAtOnce(t *testing.T) {
 	const n = 20
 	gone := wantNothingLeft(t)
@@ -125,9 +126,13 @@ func TestTwentyAtOnce(t *testing.T) {
 					fi
 				done
 				exit $((10 + me))`, i, n)
-			cmd := call{dir: dir}.command(t.Context(), runArgs([]string{"--allow", fmt.Sprintf("n%d.test", i)}, sh(script)...)...)
+			cmd := call{dir: dir}.command(t.Context(), runArgs([]string{"--share", "--allow", fmt.Sprintf("n%d.test", i)}, sh(script)...)...)
 			out, err := cmd.Output()
-			if _, isExit := err.(*exec.ExitError); !isExit || cmd.ProcessState.ExitCode() != 10+i || string(out) != "listed nowhere 403\n" {
+			exit, isExit := errors.AsType[*exec.ExitError](err)
+			if isExit && cmd.ProcessState.ExitCode() != 10+i {
+				t.Logf("run %d said: %s", i, exit.Stderr)
+			}
+			if !isExit || cmd.ProcessState.ExitCode() != 10+i || string(out) != "listed nowhere 403\n" {
 				t.Errorf("run %d: %v\n%s", i, err, out)
 			}
 			got, err := os.ReadFile(fmt.Sprintf("%s/out-%d", dir, i))

@@ -3,19 +3,49 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // dogLimit bounds how long the watchdog may take in these tests: it looks every
 // second, and the end of a container takes its time on a busy machine.
 const dogLimit = 20 * time.Second
+
+// lookTwice lets the watchdog look twice: nothing tells that it did.
+func lookTwice() { time.Sleep(2500 * time.Millisecond) }
+
+// unmount takes a mount of a process away, as root of the host can.
+func unmount(pid int, point string) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with its namespace
+		done <- func() error {
+			ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/mnt", pid))
+			if err != nil {
+				return err
+			}
+			defer ns.Close()
+			if err := unix.Unshare(unix.CLONE_FS); err != nil { // setns(2) wants it
+				return err
+			}
+			if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNS); err != nil {
+				return err
+			}
+			return unix.Unmount(point, 0)
+		}()
+	}()
+	return <-done
+}
 
 // podman runs the user's own podman.
 func podman(t *testing.T, args ...string) string {
@@ -45,7 +75,7 @@ func TestWatchdogSameAgain(t *testing.T) {
 	l := call{dir: project(t)}.start(t, allowed, sh("echo ready; read x; exit 5")...)
 	l.waitOut("ready\n")
 	podman(t, "exec", podman(t, "ps", "--format={{.Names}}"), "/usr/sbin/nft", "add table ip x; delete table ip x")
-	time.Sleep(2500 * time.Millisecond) // the watchdog looks twice: nothing tells that it did
+	lookTwice()
 	l.say("")
 	l.wait(dogLimit).wantStatus(t, 5)
 }
