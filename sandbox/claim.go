@@ -117,6 +117,7 @@ type rules struct {
 	Allow, Deny                            []string
 	AllowAllNames                          bool
 	Resolver                               string
+	NoGate                                 NoGate
 	AllowUserNS, AllowUnenforced, KeepRoot bool
 	ExtraArgs                              []string
 }
@@ -132,7 +133,7 @@ func (s Spec) rules() rules {
 	}
 	return rules{
 		Net: s.Net, Allow: texts(s.Gate.Allow), Deny: texts(s.Gate.Deny),
-		AllowAllNames: s.Gate.AllowAllNames, Resolver: s.Gate.Resolver,
+		AllowAllNames: s.Gate.AllowAllNames, Resolver: s.Gate.Resolver, NoGate: s.NoGate,
 		AllowUserNS: s.AllowUserNS, AllowUnenforced: s.AllowUnenforced, KeepRoot: s.KeepRoot,
 		ExtraArgs: s.ExtraArgs,
 	}

@@ -12,10 +12,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/aisb-dev/aisb/gate/fdmsg"
 	"github.com/aisb-dev/aisb/netpolicy"
@@ -115,7 +118,17 @@ func newBox(t *testing.T, l layout) *box {
 		b.cmd.Process.Kill()
 		b.cmd.Wait()
 	})
-	b.outside = newOutside(t, b.cmd.Process.Pid)
+	if l.NoNet {
+		b.outside = &outside{key: make([]byte, minKey), gate: netip.MustParseAddrPort("169.254.1.3:3128"), canary: netip.MustParseAddrPort("169.254.1.3:3129")}
+	} else {
+		b.outside = newOutside(t, b.cmd.Process.Pid)
+	}
+	if l.Pause != "" {
+		fifo := filepath.Join(l.Project, l.Pause)
+		if err := errors.Join(unix.Mkfifo(fifo, 0o666), os.Chmod(fifo, 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return b
 }
 
@@ -160,6 +173,43 @@ func (b *box) begin(cfg handshake.Config) {
 	}
 	if err := b.conn.Send(cfg); err != nil {
 		b.t.Fatal(err)
+	}
+}
+
+// pauseAt lets pid 1 wait at a point until box.spoil has done its part.
+func pauseAt(where string) func(string) {
+	return func(point string) {
+		if point != where {
+			return
+		}
+		if _, err := os.ReadFile("/project/" + where); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// spoil runs a program of the host in the container's network while the start
+// waits at layout.Pause.
+func (b *box) spoil(stdin string, command ...string) {
+	b.t.Helper()
+	var fifo *os.File
+	for limit := time.Now().Add(20 * time.Second); ; {
+		var err error
+		// Without a reader this is ENXIO (fifo(7)): the start isn't there yet.
+		fifo, err = os.OpenFile(filepath.Join(b.layout.Project, b.layout.Pause), os.O_WRONLY|unix.O_NONBLOCK, 0)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, unix.ENXIO) || time.Now().After(limit) {
+			b.t.Fatalf("the start doesn't come to %q: %v\n%s", b.layout.Pause, err, &b.stderr)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	defer fifo.Close() // lets it go on
+	cmd := exec.Command("nsenter", append([]string{fmt.Sprintf("--net=/proc/%d/ns/net", b.cmd.Process.Pid)}, command...)...)
+	cmd.Stdin = strings.NewReader(stdin)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		b.t.Fatalf("%q: %v: %s", command, err, out)
 	}
 }
 

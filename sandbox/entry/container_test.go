@@ -27,9 +27,11 @@ func TestMain(m *testing.M) {
 		os.Exit(99)
 	case Name:
 		if len(os.Args) == 2 && os.Args[1] != probeArg {
-			os.Exit((&entry{afterApply: spoil(os.Args[1])}).run())
+			os.Exit((&entry{seam: pauseAt(os.Args[1])}).run())
 		}
 		os.Exit(Main(os.Args[1:]))
+	case dropperName:
+		os.Exit(dropWithout(os.Args[1]))
 	case harnessName:
 		os.Exit(harness(os.Args[1:]))
 	}
@@ -55,7 +57,8 @@ type layout struct {
 	Caps     []int    // that remain
 	NoNNP    bool     // without no_new_privs
 	Rules    string   // nft text loaded before the entrypoint starts
-	Spoil    string   // argument of the entrypoint: what afterApply does
+	Pause    string   // the point at which the start waits for box.spoil
+	NoNet    bool     // nothing is outside: for starts that end before the proof
 	Writable bool     // /bin/test-harness can be written to
 	Extra    []string // more tmpfs mounts
 	Probes   int
@@ -97,8 +100,8 @@ func becomeEntry() error {
 		}
 	}
 	args := []string{Name}
-	if l.Spoil != "" {
-		args = append(args, l.Spoil)
+	if l.Pause != "" {
+		args = append(args, l.Pause)
 	}
 	// An environment that must not reach anything.
 	return syscall.Exec(entryPath, args, []string{"LEAKED=1", "PATH=/nowhere"})

@@ -113,8 +113,9 @@ func TestDirectOff(t *testing.T) {
 
 // What a set holds beside what was asked for is seen before anything starts.
 func TestDirectSpoilt(t *testing.T) {
-	b := newBox(t, layout{Spoil: "open element"})
+	b := newBox(t, layout{Pause: "applied"})
 	b.begin(direct(b, harnessName, "exit", "0"))
+	b.spoil("", "nft", "add element inet aisb open4 { 198.51.100.7 . 443 }")
 	last := b.stages().last()
 	if last.Stage != handshake.Fenced || last.Status != 78 || !strings.Contains(last.Error, `set "open4" holds`) {
 		t.Errorf("last stage %+v", last)

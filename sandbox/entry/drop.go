@@ -40,53 +40,52 @@ func drop(uid, gid int, filter seccomp.Options) error {
 	if err != nil {
 		return err
 	}
-	if err := dropBounds(); err != nil {
-		return err
-	}
-	// These three act on all threads (syscall package). Leaving uid 0 empties
-	// the effective and permitted sets (capabilities(7)), so they come first.
-	if err := syscall.Setgroups([]int{}); err != nil {
-		return fmt.Errorf("setgroups: %w", err)
-	}
-	if err := syscall.Setresgid(gid, gid, gid); err != nil {
-		return fmt.Errorf("setresgid %d: %w", gid, err)
-	}
-	if err := syscall.Setresuid(uid, uid, uid); err != nil {
-		return fmt.Errorf("setresuid %d: %w", uid, err)
-	}
-	if err := clearSets(); err != nil {
-		return err
-	}
-	if err := prctlAll(unix.PR_SET_NO_NEW_PRIVS, 1); err != nil {
-		return fmt.Errorf("set no_new_privs: %w", err)
-	}
-	// A change of uid sets it to fs.suid_dumpable (prctl(2)).
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fmt.Errorf("become undumpable: %w", err)
-	}
-	if err := seccomp.Install(filter); err != nil {
-		return fmt.Errorf("install system call filter: %w", err)
+	for _, step := range dropSteps(uid, gid, filter) {
+		if err := step.do(); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
 	}
 	return dropped(uid, gid, before[0].filters)
 }
 
-// dropBounds empties the ambient and the bounding set.
-func dropBounds() error {
-	if err := prctlAll(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL); err != nil {
-		return fmt.Errorf("clear ambient set: %w", err)
+// dropStep is a part of the drop.
+type dropStep struct {
+	name string
+	do   func() error
+}
+
+// dropSteps are the parts in their order.
+func dropSteps(uid, gid int, filter seccomp.Options) []dropStep {
+	return []dropStep{
+		{"clear ambient set", func() error { return prctlAll(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL) }},
+		{"empty bounding set", dropBounds},
+		// These three act on all threads (syscall package). Leaving uid 0 empties
+		// the effective and permitted sets (capabilities(7)), so they come first.
+		{"setgroups", func() error { return syscall.Setgroups([]int{}) }},
+		{"setresgid", func() error { return syscall.Setresgid(gid, gid, gid) }},
+		{"setresuid", func() error { return syscall.Setresuid(uid, uid, uid) }},
+		{"clear capability sets", clearSets},
+		{"set no_new_privs", func() error { return prctlAll(unix.PR_SET_NO_NEW_PRIVS, 1) }},
+		// A change of uid sets it to fs.suid_dumpable (prctl(2)).
+		{"become undumpable", func() error { return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }},
+		{"install system call filter", func() error { return seccomp.Install(filter) }},
 	}
+}
+
+// dropBounds empties the bounding set.
+func dropBounds() error {
 	for c := uintptr(0); ; c++ {
 		// EINVAL: the kernel knows no capability of that number.
 		switch set, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0); {
 		case errors.Is(err, unix.EINVAL):
 			return nil
 		case err != nil:
-			return fmt.Errorf("read bounding set: %w", err)
+			return fmt.Errorf("read: %w", err)
 		case set == 0:
 			continue
 		}
 		if err := prctlAll(unix.PR_CAPBSET_DROP, c); err != nil {
-			return fmt.Errorf("drop capability %d from bounding set: %w", c, err)
+			return fmt.Errorf("drop capability %d: %w", c, err)
 		}
 	}
 }
@@ -98,7 +97,7 @@ func clearSets() error {
 	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET,
 		uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&data[0])), 0)
 	if errno != 0 {
-		return fmt.Errorf("clear capability sets: %w", errno)
+		return errno
 	}
 	return nil
 }
@@ -158,6 +157,15 @@ func dropped(uid, gid, filters int) error {
 	if err != nil {
 		return err
 	}
+	dumpable, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
+	if err != nil || dumpable != 0 {
+		return fmt.Errorf("still dumpable: %d (%v)", dumpable, err)
+	}
+	return judgeThreads(list, uid, gid, filters)
+}
+
+// judgeThreads refuses a thread that has anything left.
+func judgeThreads(list []thread, uid, gid, filters int) error {
 	four := func(id int) string { return strings.TrimSpace(strings.Repeat(strconv.Itoa(id)+" ", 4)) }
 	const none = "0000000000000000"
 	want := map[string]string{

@@ -57,9 +57,8 @@ type entry struct {
 	status  *os.File // takes one byte, the command's status
 	shut    bool     // nothing more is told to aisb
 
-	// afterApply is a seam of the tests: it spoils the fence between
-	// installing and reading it back.
-	afterApply func()
+	// seam is the tests': it is called at the points at which they spoil a start.
+	seam func(point string)
 }
 
 // failure ends the start. The command has not run.
@@ -118,6 +117,14 @@ func harden() error {
 		return errors.New("this is not the first process of a container")
 	}
 	return nil
+}
+
+// at is a point of the start at which the tests make something go wrong.
+func (e *entry) at(point string) {
+	e.spoil(point)
+	if e.seam != nil {
+		e.seam(point)
+	}
 }
 
 // hello says that the entrypoint is alive and starts the proof's child, so that

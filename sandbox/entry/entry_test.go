@@ -173,10 +173,11 @@ func TestStatusOfTheCommand(t *testing.T) {
 }
 
 func TestUnenforcedOnlyWhenAsked(t *testing.T) {
-	b := newBox(t, layout{Spoil: "dormant"})
+	b := newBox(t, layout{Pause: "applied"})
 	cfg := b.config(harnessName, "report")
 	cfg.AllowUnenforced = true
 	b.begin(cfg)
+	b.spoil("", "nft", "add table inet aisb { flags dormant; }")
 	o := b.started(3)
 	if names(o) != "apply fence drop stdio start" || !strings.Contains(o.stage(handshake.Fenced).Warning, "flags") {
 		t.Fatalf("stages %+v", o.stages)

@@ -28,16 +28,13 @@ func (e *entry) fence() *failure {
 	if f := e.tell(handshake.Stage{Stage: handshake.Applied}); f != nil {
 		return f
 	}
-	e.spoil("applied")
-	if e.afterApply != nil {
-		e.afterApply()
-	}
+	e.at("applied")
 	var err error
 	if e.counted, err = nft.Counters(e.rules); err != nil { // reads back and compares
 		return e.unfenced(&failure{handshake.Fenced, handshake.ExitProof, err,
 			"something beside aisb writes packet filter rules into new network namespaces: look for hooks of the container runtime"})
 	}
-	e.spoil("verified")
+	e.at("verified")
 	watch, err := nft.Socket()
 	if err != nil {
 		return e.unfenced(&failure{handshake.Fenced, handshake.ExitFence, err, ""})

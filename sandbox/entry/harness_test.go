@@ -3,7 +3,6 @@ package entry
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -15,12 +14,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/google/nftables"
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
-
-	"github.com/aisb-dev/aisb/netpolicy"
-	"github.com/aisb-dev/aisb/netpolicy/nft"
 )
 
 // report is what the command of a test finds around itself.
@@ -240,85 +234,4 @@ func orphans(pairs int) int {
 		time.Sleep(10 * time.Millisecond)
 	}
 	return 1
-}
-
-// spoil is what happens, in pid 1, between installing the fence and reading it
-// back.
-func spoil(how string) func() {
-	return func() {
-		if err := spoilFence(how); err != nil {
-			panic(err)
-		}
-	}
-}
-
-func spoilFence(how string) error {
-	conn, err := nftables.New()
-	if err != nil {
-		return err
-	}
-	table := &nftables.Table{Name: netpolicy.Table, Family: nftables.TableFamilyINet}
-	switch how {
-	case "dormant":
-		return makeDormant()
-	case "flushed":
-		conn.DelTable(table)
-	case "accept all":
-		rs, err := netpolicy.Render(netpolicy.Spec{})
-		if err != nil {
-			return err
-		}
-		for i := range rs.Chains {
-			rs.Chains[i].Rules = []netpolicy.Rule{{Name: "all", Verdict: netpolicy.Accept}}
-		}
-		return nft.Apply(rs)
-	case "open element":
-		set := &nftables.Set{Table: table, Name: "open4"}
-		if err := conn.SetAddElements(set, []nftables.SetElement{{Key: []byte{198, 51, 100, 7, 1, 187, 0, 0}}}); err != nil {
-			return err
-		}
-	case "foreign table":
-		conn.AddTable(&nftables.Table{Name: "foreign", Family: nftables.TableFamilyIPv4})
-	default:
-		return errors.New("unknown way to spoil")
-	}
-	return conn.Flush()
-}
-
-// makeDormant sets a flag of the table that the library doesn't send.
-func makeDormant() error {
-	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	attrs, err := netlink.MarshalAttributes([]netlink.Attribute{
-		{Type: unix.NFTA_TABLE_NAME, Data: []byte(netpolicy.Table + "\x00")},
-		{Type: unix.NFTA_TABLE_FLAGS, Data: []byte{0, 0, 0, 1}}, // NFT_TABLE_F_DORMANT
-	})
-	if err != nil {
-		return err
-	}
-	batch := func(kind netlink.HeaderType) netlink.Message {
-		return netlink.Message{
-			Header: netlink.Header{Type: kind, Flags: netlink.Request},
-			Data:   []byte{0, 0, 0, unix.NFNL_SUBSYS_NFTABLES},
-		}
-	}
-	_, err = conn.SendMessages([]netlink.Message{
-		batch(unix.NFNL_MSG_BATCH_BEGIN),
-		{
-			Header: netlink.Header{
-				Type:  unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_NEWTABLE,
-				Flags: netlink.Request | netlink.Acknowledge,
-			},
-			Data: append([]byte{unix.NFPROTO_INET, 0, 0, 0}, attrs...),
-		},
-		batch(unix.NFNL_MSG_BATCH_END),
-	})
-	if err != nil {
-		return err
-	}
-	_, err = conn.Receive()
-	return err
 }
