@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/aisb-dev/aisb/netpolicy"
@@ -18,8 +17,8 @@ import (
 const inside = "AISB_TEST_NFT_INSIDE"
 
 // inNamespaces runs body in a child of the test binary that is root in a new
-// user and network namespace. It works for any user whom the kernel allows
-// user namespaces.
+// user and network namespace, as an ordinary user makes them: root, who runs the
+// tests in CI, becomes nobody before that.
 func inNamespaces(t *testing.T, body func(t *testing.T)) {
 	t.Helper()
 	if os.Getenv(inside) != "" {
@@ -28,20 +27,48 @@ func inNamespaces(t *testing.T, body func(t *testing.T)) {
 	}
 	need.UserNS(t)
 	need.NFT(t)
-	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.count=1", "-test.v")
-	cmd.Env = append(os.Environ(), inside+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
 	}
-	out, err := cmd.CombinedOutput()
+	defer self.Close()
+	unshare := func(command ...string) *exec.Cmd {
+		words := append([]string{"unshare", "-Urn", "--"}, command...)
+		if os.Getuid() == 0 {
+			words = append([]string{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--"}, words...)
+		}
+		cmd := exec.Command(words[0], words[1:]...)
+		cmd.Dir = "/"                     // nobody may not be let into this one
+		cmd.ExtraFiles = []*os.File{self} // nor to the test binary by its path
+		cmd.Env = append(os.Environ(), inside+"=1")
+		return cmd
+	}
+	if out, err := unshare("true").CombinedOutput(); err != nil {
+		need.Missing(t, "userns", fmt.Errorf("as an ordinary user: %w: %s", err, out))
+	}
+	out, err := unshare("/proc/self/fd/3", "-test.run=^"+t.Name()+"$", "-test.count=1", "-test.v").CombinedOutput()
 	if err == nil && strings.Contains(string(out), "--- SKIP: ") {
 		need.Missing(t, "nft", fmt.Errorf("in namespaces: %s", out))
 	}
 	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
 		t.Fatalf("in namespaces: %v\n%s", err, out)
 	}
+	t.Logf("%s", out)
+}
+
+// TestAsAnOrdinaryUser: what the tests of this package do takes no right of the
+// host's root.
+func TestAsAnOrdinaryUser(t *testing.T) {
+	inNamespaces(t, func(t *testing.T) {
+		text, err := os.ReadFile("/proc/self/uid_map")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var within, outside, count int
+		if _, err := fmt.Sscan(string(text), &within, &outside, &count); err != nil || within != 0 || outside == 0 || count != 1 {
+			t.Errorf("the map of uids is %q: uid 0 in here must be an ordinary user's, and no other one there", text)
+		}
+	})
 }
 
 func nft(t *testing.T, stdin string, args ...string) string {
