@@ -76,9 +76,13 @@ func TestEveryMutationStopsTheStart(t *testing.T) {
 		known[m.Name] = true
 	}
 	more := slices.DeleteFunc(mutants.All(testRules(t, without)), func(m mutants.Mutant) bool { return known[m.Name] })
+	// One comparison sees these and the others, and netpolicy/nft tries all on it.
+	all = slices.DeleteFunc(append(all, more...), func(m mutants.Mutant) bool {
+		return m.Kind == "name" || m.Kind == "order" || m.Kind == "match"
+	})
 	var tried tally
 	t.Run("all", func(t *testing.T) {
-		for _, m := range append(all, more...) {
+		for _, m := range all {
 			t.Run(m.Name, func(t *testing.T) {
 				t.Parallel()
 				b := newBox(t, layout{NoNet: true, Pause: "applied"})
@@ -94,7 +98,7 @@ func TestEveryMutationStopsTheStart(t *testing.T) {
 		}
 	})
 	t.Log(mutants.Count(tried.kinds))
-	for _, kind := range []string{"rule", "order", "verdict", "match", "name", "set", "chain", "hook", "policy", "priority", "type", "flag", "foreign"} {
+	for _, kind := range []string{"rule", "verdict", "set", "chain", "hook", "policy", "priority", "type", "flag", "foreign"} {
 		if tried.kinds[kind] == 0 {
 			t.Errorf("no mutation of kind %q was tried", kind)
 		}
