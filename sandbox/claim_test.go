@@ -286,7 +286,7 @@ func TestClaimUnreadable(t *testing.T) {
 // or named here as none.
 func TestRulesAreWhole(t *testing.T) {
 	none := []string{
-		"Name", "Image", "Argv", "Env", "Named", "Workdir", "Mounts", "Nested", "HomeVolume", "Backend",
+		"Name", "Image", "Prelude", "Argv", "Env", "Named", "Workdir", "Mounts", "Nested", "HomeVolume", "Backend",
 		"Limits", "TmpfsSize", "MinFree", "TTY", "Rows", "Cols", "Share",
 	}
 	check := func(of reflect.Type, none ...string) {

@@ -85,6 +85,7 @@ func (s *Session) Wait(ctx context.Context) Result {
 	if err := s.dirs.Remove(); err != nil {
 		r.Err = errors.Join(r.Err, err)
 	}
+	s.closeControl() // when nothing is left: it ends who waits for that
 	return r
 }
 

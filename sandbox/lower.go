@@ -79,7 +79,7 @@ func (s Spec) handshake(c podman.Container, at endpoints) (handshake.Config, err
 	cfg := handshake.Config{
 		Version: handshake.Version,
 		Run:     s.Name,
-		Argv:    s.Argv,
+		Argv:    slices.Concat(s.Prelude, s.Argv),
 		Dir:     handshake.Bytes(s.Workdir),
 		UID:     agentUID, GID: agentGID,
 		UserMap: handshake.IDMap{Inside: agentUID}, GroupMap: handshake.IDMap{Inside: agentGID},
@@ -101,11 +101,7 @@ func (s Spec) handshake(c podman.Container, at endpoints) (handshake.Config, err
 		i := slices.IndexFunc(cfg.Mounts, func(e handshake.Mount) bool { return e.Target == m.Target })
 		cfg.Mounts[i].Dev, cfg.Mounts[i].Ino = m.Dev, m.Ino
 	}
-	var proxy []environ.Var
-	switch s.Net {
-	case NetAllow:
-		proxy = environ.Proxy(at.gate)
-	case NetFull:
+	if s.Net == NetFull {
 		// podman's own, since container() leaves it to podman.
 		cfg.Mounts = append(cfg.Mounts, handshake.Mount{Target: "/etc/resolv.conf"})
 	}
@@ -118,7 +114,7 @@ func (s Spec) handshake(c podman.Container, at endpoints) (handshake.Config, err
 	}
 	// The proxy comes first, so that a variable which the user names wins:
 	// dropping the proxy gains the command nothing.
-	if cfg.Env, _, err = environ.Merge(proxy, s.Env); err != nil {
+	if cfg.Env, _, err = environ.Merge(s.proxy(at), s.Env, s.Named); err != nil {
 		return handshake.Config{}, err
 	}
 	return cfg, nil
@@ -151,4 +147,12 @@ func (s Spec) fence(at endpoints) (*handshake.Fence, error) {
 		return nil, nil
 	}
 	return nil, fmt.Errorf("unknown network mode %q", s.Net)
+}
+
+// proxy are the variables that name the gate, if there is one.
+func (s Spec) proxy(at endpoints) []environ.Var {
+	if s.Net != NetAllow {
+		return nil
+	}
+	return environ.Proxy(at.gate)
 }

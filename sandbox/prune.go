@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/aisb-dev/aisb/sandbox/control"
 )
 
 // What is kept, and for how long.
@@ -24,7 +26,37 @@ const (
 
 // Prune removes what earlier runs have left and nobody needs. The command runs
 // meanwhile, so it costs no time of the start.
-func (s *Session) Prune(now time.Time) error { return s.host.Paths.prune(now, s.binary) }
+func (s *Session) Prune(now time.Time) error {
+	return errors.Join(s.host.Paths.pruneDead(now), s.host.Paths.prune(now, s.binary))
+}
+
+// pruneDead removes the control sockets of runs whose aisb was killed. With a gate
+// there are none: it removes the run's directory itself.
+func (p Paths) pruneDead(now time.Time) error {
+	dead, err := control.DeadOnes(p.Runtime)
+	errs := []error{err}
+	for _, name := range dead {
+		// A run that is about to listen holds its directory of state already. That
+		// may be elsewhere, so what is new is left alone too.
+		dir := filepath.Join(p.Runtime, name)
+		info, err := os.Stat(dir)
+		if err != nil || now.Sub(info.ModTime()) < time.Minute {
+			continue
+		}
+		held, err := hold(filepath.Join(p.State, "runs", name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		errs = append(errs, os.RemoveAll(dir))
+		if held != nil {
+			held.Close()
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("clean up: %w", err)
+	}
+	return nil
+}
 
 // prune removes logs beyond the newest, old copies of binaries but the one in
 // use, and what was cut off half way. It does so once a day, and otherwise costs

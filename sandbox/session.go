@@ -12,6 +12,8 @@ import (
 	"github.com/aisb-dev/aisb/gate"
 	"github.com/aisb-dev/aisb/gate/fdmsg"
 	"github.com/aisb-dev/aisb/netpolicy"
+	"github.com/aisb-dev/aisb/sandbox/control"
+	"github.com/aisb-dev/aisb/sandbox/environ"
 	"github.com/aisb-dev/aisb/sandbox/handshake"
 	"github.com/aisb-dev/aisb/sandbox/podman"
 )
@@ -32,15 +34,6 @@ type Events struct {
 	Stage func(handshake.Stage) // each stage of the entrypoint
 	Warn  func(string)          // something is less than was asked for
 	Part  func(Part)            // what a part of the run took, when it ends, from Wait too
-}
-
-// Stdio are the command's terminal or pipes, made inside the container. podman
-// is not in between.
-type Stdio struct {
-	PTY    *os.File // master; nil without a terminal
-	Stdin  *os.File // to write; nil with a terminal, like the next two
-	Stdout *os.File
-	Stderr *os.File
 }
 
 // Result is how a run ended.
@@ -69,6 +62,13 @@ type Session struct {
 
 	binary string // that the container runs
 
+	control *control.Server         // nil before others may come
+	giveUp  context.CancelCauseFunc // ends the start
+	running chan struct{}           // closed when the command is about to run
+	aborted chan struct{}           // closed when the start has failed
+	asked   chan struct{}           // a slot for each exec that pid 1 hasn't answered
+	proxy   []environ.Var           // of all commands
+
 	dog     watchdog
 	net     *gateSide   // nil without a gate
 	direct  *directSide // nil with one
@@ -79,6 +79,7 @@ type Session struct {
 	kill    sync.Once
 	stdio   Stdio
 	proof   []handshake.ProbeResult
+	created time.Time
 	started time.Time
 	policy  netpolicy.Spec // of the fence
 	watched chan struct{}  // closed when watch is done
@@ -102,11 +103,17 @@ func Start(ctx context.Context, host Host, spec Spec, on Events) (*Session, erro
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{spec: spec, host: host, on: on, trace: trace, dirs: dirs, cut: make(chan struct{}), watched: make(chan struct{})}
+	s := &Session{
+		spec: spec, host: host, on: on, trace: trace, dirs: dirs, created: time.Now(),
+		cut: make(chan struct{}), running: make(chan struct{}), aborted: make(chan struct{}),
+		asked: make(chan struct{}, maxAsked), watched: make(chan struct{}),
+	}
+	ctx, s.giveUp = context.WithCancelCause(ctx)
 	if err := s.start(ctx); err != nil {
 		s.abort()
-		return nil, err
+		return nil, startFailure(ctx, err)
 	}
+	close(s.running)
 	return s, nil
 }
 
@@ -143,6 +150,9 @@ func (s *Session) start(ctx context.Context) error {
 	if err := s.gateUp(); err != nil {
 		return err
 	}
+	if err := s.openControl(); err != nil {
+		return err
+	}
 	if err := s.namePasta(pid); err != nil {
 		return err
 	}
@@ -150,15 +160,8 @@ func (s *Session) start(ctx context.Context) error {
 	if at, err = at.reachable(pid); err != nil {
 		return err
 	}
-	cfg, err := s.spec.handshake(c, at)
-	if err != nil {
+	if err := s.sendGo(c, at); err != nil {
 		return err
-	}
-	if cfg.Fence != nil {
-		s.policy = cfg.Fence.Settled()
-	}
-	if err := s.entry.Send(cfg); err != nil {
-		return s.podmanFailure(err)
 	}
 	s.dog.mountinfo = fmt.Sprintf("/proc/%d/mountinfo", pid)
 	if err := s.stages(ctx); err != nil {
@@ -166,6 +169,22 @@ func (s *Session) start(ctx context.Context) error {
 	}
 	s.direct.proved()
 	go s.watch()
+	return nil
+}
+
+// sendGo tells the entrypoint everything.
+func (s *Session) sendGo(c podman.Container, at endpoints) error {
+	cfg, err := s.spec.handshake(c, at)
+	if err != nil {
+		return err
+	}
+	s.proxy = s.spec.proxy(at)
+	if cfg.Fence != nil {
+		s.policy = cfg.Fence.Settled()
+	}
+	if err := s.entry.Send(cfg); err != nil {
+		return s.podmanFailure(err)
+	}
 	return nil
 }
 
@@ -199,6 +218,8 @@ func (s *Session) GateDied() <-chan struct{} {
 
 // abort undoes a start that failed: whatever runs is ended and waited for.
 func (s *Session) abort() {
+	close(s.aborted)
+	defer s.closeControl()
 	if s.entry != nil {
 		s.entry.Close()
 	}
@@ -212,14 +233,6 @@ func (s *Session) abort() {
 	s.stdio.close()
 	s.dog.close()
 	s.dirs.Remove()
-}
-
-func (d Stdio) close() {
-	for _, f := range []*os.File{d.PTY, d.Stdin, d.Stdout, d.Stderr} {
-		if f != nil {
-			f.Close()
-		}
-	}
 }
 
 // stages reads what the entrypoint reports until the command is about to run.
@@ -277,19 +290,4 @@ func (s *Session) stages(ctx context.Context) error {
 		}
 		m.Close()
 	}
-}
-
-// takeStdio keeps the descriptors of the Stdio stage.
-func (s *Session) takeStdio(m fdmsg.Message) error {
-	switch {
-	case s.spec.TTY && len(m.Files) == 2:
-		s.stdio.PTY = m.Files[1]
-	case !s.spec.TTY && len(m.Files) == 4:
-		s.stdio.Stdin, s.stdio.Stdout, s.stdio.Stderr = m.Files[1], m.Files[2], m.Files[3]
-	default:
-		m.Close()
-		return fmt.Errorf("entrypoint sent %d descriptors", len(m.Files))
-	}
-	s.ending = watchEnding(m.Files[0])
-	return nil
 }

@@ -48,9 +48,10 @@ type Spec struct {
 	Name  string // RUN: container, directories, log
 	Image string
 
+	Prelude []string // put before Argv: prepares what the command finds
 	Argv    []string
-	Env     []environ.Var // of the command, beside the proxy variables
-	Named   []environ.Var // of Env, those that the user named
+	Env     []environ.Var // of all commands, beside the proxy variables
+	Named   []environ.Var // what the user has named: of this command alone, over Env
 	Workdir string        // in the container
 
 	Mounts     []mounts.Mount

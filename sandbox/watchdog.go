@@ -64,7 +64,11 @@ func (w *watchdog) arm() error {
 		return nil
 	}
 	var err error
-	if w.mounts, err = readMounts(w.mountinfo); err != nil {
+	w.mounts, err = readMounts(w.mountinfo)
+	if pidGone(err) {
+		return nil // why it has ended comes in its next word
+	}
+	if err != nil {
 		return err
 	}
 	if w.filter == nil {
@@ -171,7 +175,7 @@ func (w *watchdog) lookAtFence() error {
 
 func (w *watchdog) lookAtMounts() error {
 	now, err := readMounts(w.mountinfo)
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+	if pidGone(err) {
 		return nil // pid 1 has ended, and so will this
 	}
 	if err != nil {
@@ -212,6 +216,13 @@ func compareKept(before, now []mountinfo.Mount) error {
 		}
 	}
 	return nil
+}
+
+// pidGone reports whether a file of /proc/PID couldn't be read because that process
+// has ended: one that is about to be gone has no namespaces any more, for which
+// mountinfo says EINVAL (mounts_open_common in fs/proc_namespace.c).
+func pidGone(err error) bool {
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL)
 }
 
 func readMounts(path string) ([]mountinfo.Mount, error) {

@@ -23,7 +23,7 @@ func completions(root *cobra.Command) {
 		"net":         {"allow\tthrough the gate", "none\tno network", "full\tno fence"},
 		"net-backend": {"auto\tpasta where it is whole, inner otherwise", "pasta\tone address mapped to the host's loopback", "inner\tno network at all"},
 	}
-	words := []string{"allow", "deny", "resolver", "home", "package", "command", "memory", "cpus", "pids-limit", "min-free"}
+	words := []string{"allow", "deny", "resolver", "home", "package", "command", "memory", "cpus", "pids-limit", "min-free", "time"}
 	eachCommand(root, func(cmd *cobra.Command) {
 		for name, list := range values {
 			if cmd.Flags().Lookup(name) != nil {
@@ -39,6 +39,10 @@ func completions(root *cobra.Command) {
 		switch cmd.CommandPath() {
 		case "aisb gate logs", "aisb gate replay":
 			cmd.ValidArgsFunction = completeRun
+		case "aisb exec", "aisb shell":
+			cmd.ValidArgsFunction = completeRunning(false)
+		case "aisb stop":
+			cmd.ValidArgsFunction = completeRunning(true)
 		case "aisb check":
 			cmd.ValidArgsFunction = cobra.NoFileCompletions
 		}

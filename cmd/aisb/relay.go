@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/aisb-dev/aisb/sandbox"
+	"github.com/aisb-dev/aisb/sandbox/control"
 )
 
 // stopGrace is how long a command may take to end after SIGTERM or SIGHUP.
@@ -24,20 +24,27 @@ const stopGrace = time.Second
 // a user who perhaps doesn't read any more.
 const drainGrace = 500 * time.Millisecond
 
+// remote is a command in a sandbox: that of a run, or one that exec has started.
+type remote interface {
+	Stdio() sandbox.Stdio
+	Signal(sig syscall.Signal) error
+	Kill()
+	Killed() <-chan struct{} // closed once Kill was called
+}
+
 // relay joins the user's terminal or pipes with the command's until the command
 // ends. podman is not in between: a byte crosses aisb once.
 type relay struct {
-	session *sandbox.Session
-	ui      *ui
-	stdin   *os.File
-	stdout  *os.File
-	stderr  *os.File
+	remote remote
+	ui     *ui
+	stdin  *os.File // nil when it isn't the command's
+	stdout *os.File
+	stderr *os.File
 
 	restore func()         // puts the user's terminal back
 	output  sync.WaitGroup // copies of what the command writes
 	drained chan struct{}  // closed when all output is through
 	signals chan os.Signal
-	forced  chan struct{} // closed when the command was killed for not ending
 	done    chan struct{}
 }
 
@@ -50,17 +57,17 @@ func heldSignals() chan os.Signal {
 }
 
 // startRelay begins to copy and to pass signals on, those in held first.
-func startRelay(s *sandbox.Session, u *ui, held chan os.Signal) (*relay, error) {
+func startRelay(c remote, u *ui, held chan os.Signal, stdin *os.File) (*relay, error) {
 	r := &relay{
-		session: s, ui: u, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
+		remote: c, ui: u, stdin: stdin, stdout: os.Stdout, stderr: os.Stderr,
 		restore: func() {}, signals: held, done: make(chan struct{}),
-		drained: make(chan struct{}), forced: make(chan struct{}),
+		drained: make(chan struct{}),
 	}
 	// Without this the runtime ends aisb at the first write to a stdout that
 	// nobody reads (os/signal, SIGPIPE), and the sandbox with it.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	notify(r.signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGWINCH)
-	if pty := s.Stdio().PTY; pty != nil {
+	if c.Stdio().PTY != nil && stdin != nil {
 		state, err := term.MakeRaw(int(r.stdin.Fd()))
 		if err != nil {
 			return nil, fmt.Errorf("put the terminal into raw mode: %w", err)
@@ -77,26 +84,24 @@ func startRelay(s *sandbox.Session, u *ui, held chan os.Signal) (*relay, error) 
 		close(r.drained)
 	}()
 	go r.passSignals()
-	go r.tellGateDied()
-	go r.tellTrouble()
 	return r, nil
 }
 
 // tellGateDied has a goroutine of its own, since a terminal that is held up or a
 // pipe that nobody reads holds up who writes to it.
-func (r *relay) tellGateDied() {
+func (r *relay) tellGateDied(died <-chan struct{}) {
 	select {
-	case <-r.session.GateDied():
+	case <-died:
 		r.ui.line("error: ", "the gate has ended: the sandbox reaches nothing any more")
 	case <-r.done:
 	}
 }
 
 // tellTrouble tells of names as it comes up, in the same way.
-func (r *relay) tellTrouble() {
+func (r *relay) tellTrouble(trouble <-chan string) {
 	for {
 		select {
-		case text := <-r.session.Trouble():
+		case text := <-trouble:
 			r.ui.line("warning: ", text)
 		case <-r.done:
 			return
@@ -106,14 +111,18 @@ func (r *relay) tellTrouble() {
 
 // copyAll starts the copies in each direction.
 func (r *relay) copyAll() {
-	io3 := r.session.Stdio()
+	io3 := r.remote.Stdio()
 	if io3.PTY != nil {
-		go func() { _ = relayCopy(io3.PTY, patient{r.stdin}) }() // it ends with the run
+		if r.stdin != nil {
+			go func() { _ = relayCopy(io3.PTY, patient{r.stdin}) }() // it ends with the run
+		}
 		r.output.Go(func() { r.fromTerminal(io3.PTY) })
 		return
 	}
 	go func() {
-		_ = relayCopy(io3.Stdin, patient{r.stdin})
+		if r.stdin != nil {
+			_ = relayCopy(io3.Stdin, patient{r.stdin})
+		}
 		io3.Stdin.Close()
 	}()
 	r.output.Go(func() { r.fromPipe(r.stdout, io3.Stdout) })
@@ -124,7 +133,7 @@ func (r *relay) copyAll() {
 // reaches the user's terminal passes here: it is the place of a filter for
 // escape sequences that would act on the terminal or its clipboard.
 func (r *relay) fromTerminal(pty *os.File) {
-	err := relayCopy(patient{r.stdout}, pty) // ends with EIO when the last process has closed its side
+	err := relayCopy(patient{r.stdout}, &control.Rest{F: pty}) // ends with EIO when the last process has closed its side
 	var failed *fs.PathError
 	if errors.As(err, &failed) && failed.Op != "read" {
 		// The user's terminal is gone, even if no SIGHUP says so.
@@ -139,7 +148,7 @@ func (r *relay) fromTerminal(pty *os.File) {
 // fromPipe copies one stream. When the user's side is gone (EPIPE), the
 // command's side is closed, so that it gets its SIGPIPE as without aisb.
 func (r *relay) fromPipe(dst, src *os.File) {
-	_ = relayCopy(patient{dst}, src)
+	_ = relayCopy(patient{dst}, &control.Rest{F: src})
 	src.Close()
 }
 
@@ -152,9 +161,8 @@ func (r *relay) passSignals() {
 		case <-r.done:
 			return
 		case <-force:
-			r.session.Kill()
+			r.remote.Kill()
 			signal.Stop(r.signals)
-			close(r.forced)
 			return
 		case sig := <-r.signals:
 			if sig == syscall.SIGWINCH {
@@ -165,7 +173,7 @@ func (r *relay) passSignals() {
 				force = time.After(stopGrace)
 			}
 			// An error means that the command is already gone.
-			r.session.Signal(sig.(syscall.Signal))
+			r.remote.Signal(sig.(syscall.Signal))
 		}
 	}
 }
@@ -189,27 +197,32 @@ func (r *relay) ends(sig os.Signal) bool {
 // resize gives the command's terminal the size of the user's. The kernel sends
 // SIGWINCH inside.
 func (r *relay) resize() {
-	pty := r.session.Stdio().PTY
+	pty := r.remote.Stdio().PTY
 	if pty == nil {
 		return
 	}
-	size, err := unix.IoctlGetWinsize(int(r.stdin.Fd()), unix.TIOCGWINSZ)
+	size, err := unix.IoctlGetWinsize(int(os.Stdin.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		size, err = unix.IoctlGetWinsize(int(r.stdout.Fd()), unix.TIOCGWINSZ)
+	}
 	if err != nil {
 		return
 	}
-	_ = unix.IoctlSetWinsize(int(pty.Fd()), unix.TIOCSWINSZ, size)
+	// Not by Fd, which would make reading from it block for good.
+	if raw, err := pty.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _ = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, size) })
+	}
 }
 
-// wait waits until all output is through and the run has ended, and puts the
-// terminal back in between. Signals are passed on until the end: a command can
-// close its output, or lose it with the user's terminal, and live on. It reports
-// whether the output got through; what a user doesn't read must not hold up the
-// end of a run that was killed.
-func (r *relay) wait(ctx context.Context) (result sandbox.Result, through bool) {
+// flush waits until all output is through, and puts the terminal back. Signals are
+// passed on until stop: a command can close its output, or lose it with the user's
+// terminal, and live on. It reports whether the output got through; what a user
+// doesn't read must not hold up the end of a command that was killed.
+func (r *relay) flush() (through bool) {
 	select {
 	case <-r.drained:
 		through = true
-	case <-r.forced:
+	case <-r.remote.Killed():
 		select {
 		case <-r.drained:
 			through = true
@@ -217,10 +230,13 @@ func (r *relay) wait(ctx context.Context) (result sandbox.Result, through bool) 
 		}
 	}
 	r.restore()
-	result = r.session.Wait(ctx)
+	return through
+}
+
+// stop ends the relay when the command has ended.
+func (r *relay) stop() {
 	close(r.done)
 	signal.Stop(r.signals)
-	return result, through
 }
 
 // terminalSize is the user's terminal's size, and whether both stdin and stdout

@@ -51,6 +51,10 @@ exploit. README.md lists what it does not stop.`,
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		newRunCmd(u),
+		newPsCmd(u),
+		newExecCmd(u),
+		newShellCmd(u),
+		newStopCmd(u),
 		newImageCmd(u),
 		newGateCmd(u),
 		newCheckCmd(u),

@@ -243,7 +243,7 @@ func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec
 	if joined := session.Joined(); joined != nil {
 		u.warnf("--share: this sandbox and %s can reach each other by files and sockets", strings.Join(joined, ", "))
 	}
-	relay, err := startRelay(session, u, held)
+	relay, err := startRelay(session, u, held, os.Stdin)
 	late := interruptedError(startCtx, "the command ran") // it came when that was just about to
 	stop()                                                // from here on the relay passes the signals on
 	if err != nil {
@@ -255,7 +255,11 @@ func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec
 		session.Kill()
 	}
 	pruned := session.Prune(time.Now())
-	result, through := relay.wait(ctx)
+	go relay.tellGateDied(session.GateDied())
+	go relay.tellTrouble(session.Trouble())
+	through := relay.flush()
+	result := session.Wait(ctx)
+	relay.stop()
 	if through {
 		// Otherwise nobody reads what aisb writes: the receipt would get stuck too.
 		receipt(u, spec, result, time.Since(session.Started()))

@@ -228,35 +228,16 @@ func (o runOptions) directory(p *prepared) error {
 	p.spec.Mounts = p.plan.Mounts
 	p.spec.Nested = p.plan.Nested
 	p.spec.Workdir = p.plan.Workdir
-	p.spec.Argv = slices.Concat(p.plan.Prelude, p.spec.Argv)
+	p.spec.Prelude = p.plan.Prelude
 	return nil
 }
 
 // environment collects the variables of the command: the user's win over the
 // harness's, those over the base.
 func (o runOptions) environment(p *prepared) error {
-	fail := func(err error) error {
-		if e, ok := errors.AsType[*environ.Error](err); ok {
-			return &exitError{code: exitUsage, err: err, hint: e.Hint}
-		}
-		return &exitError{code: exitUsage, err: err}
-	}
-	var files []environ.Var
-	for _, name := range o.envFile {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			return &exitError{code: exitUsage, err: fmt.Errorf("read --env-file: %w", err),
-				hint: "name a file that you can read, with one NAME=VALUE a line"}
-		}
-		vars, err := environ.ParseFile(name, data, os.LookupEnv)
-		if err != nil {
-			return fail(err)
-		}
-		files = append(files, vars...)
-	}
-	flags, err := environ.Parse(o.env, os.LookupEnv)
+	named, err := namedEnv(o.envFile, o.env)
 	if err != nil {
-		return fail(err)
+		return err
 	}
 	var harness []environ.Var
 	for name, value := range p.image.Harness.Env {
@@ -264,16 +245,16 @@ func (o runOptions) environment(p *prepared) error {
 	}
 	git, err := environ.Parse(p.plan.Env, os.LookupEnv)
 	if err != nil {
-		return fail(err)
+		return envError(err)
 	}
 	p.spec.Env = slices.Concat(environ.Base(os.LookupEnv, agentHome, agentUser),
-		harness, git, environ.GitConfig(p.plan.GitConfig), files, flags)
-	p.spec.Named = slices.Concat(files, flags)
-	if _, p.envNames, err = environ.Merge(p.spec.Env); err != nil {
-		return fail(err)
+		harness, git, environ.GitConfig(p.plan.GitConfig))
+	p.spec.Named = named
+	if _, p.envNames, err = environ.Merge(p.spec.Env, p.spec.Named); err != nil {
+		return envError(err)
 	}
 	if p.spec.Net == sandbox.NetAllow {
-		p.warnings = append(p.warnings, proxyWarnings(slices.Concat(files, flags))...)
+		p.warnings = append(p.warnings, proxyWarnings(named)...)
 	}
 	return nil
 }

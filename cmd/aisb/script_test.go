@@ -1,10 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 
 	"github.com/aisb-dev/aisb/sandbox/doctor"
 )
@@ -39,8 +42,23 @@ func TestScript(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"status": status,
+			"socket": socket,
 		},
 	})
+}
+
+// socket makes a unix socket that nobody listens on any more: socket PATH
+func socket(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: socket PATH")
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	ts.Check(err)
+	defer unix.Close(fd)
+	dir, err := os.Open(filepath.Dir(args[0])) // an address is short
+	ts.Check(err)
+	defer dir.Close()
+	ts.Check(unix.Bind(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(args[0]))}))
 }
 
 // status runs a command and checks its exit status: status N COMMAND ARG...

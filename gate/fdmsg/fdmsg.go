@@ -42,18 +42,26 @@ type Conn struct {
 // a child. The caller closes the file after the child has started, or the
 // child's death is not seen. Both are close-on-exec.
 func Pair() (*Conn, *os.File, error) {
+	a, b, err := Files()
+	if err != nil {
+		return nil, nil, err
+	}
+	conn, err := FromFile(a)
+	if err != nil {
+		b.Close()
+		return nil, nil, err
+	}
+	return conn, b, nil
+}
+
+// Files makes a connected pair for two other processes, or for FromFile. Both are
+// close-on-exec.
+func Files() (a, b *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make socket pair: %w", err)
 	}
-	theirs := os.NewFile(uintptr(fds[1]), "fdmsg-peer")
-	ours := os.NewFile(uintptr(fds[0]), "fdmsg")
-	conn, err := FromFile(ours)
-	if err != nil {
-		theirs.Close()
-		return nil, nil, err
-	}
-	return conn, theirs, nil
+	return os.NewFile(uintptr(fds[0]), "fdmsg"), os.NewFile(uintptr(fds[1]), "fdmsg-peer"), nil
 }
 
 // FromFile makes a Conn of an inherited descriptor and takes it over: f is
@@ -70,6 +78,12 @@ func FromFile(f *os.File) (*Conn, error) {
 		c.Close()
 		return nil, errors.New("use inherited descriptor: not a unix socket")
 	}
+	return FromConn(u)
+}
+
+// FromConn makes a Conn of a connected unix socket and takes it over, as
+// FromFile does.
+func FromConn(u *net.UnixConn) (*Conn, error) {
 	raw, err := u.SyscallConn()
 	if err == nil {
 		var serr error
@@ -97,6 +111,9 @@ func (c *Conn) SetDeadline(t time.Time) error { return c.c.SetDeadline(t) }
 
 // SetReadDeadline bounds Recv alone.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.c.SetReadDeadline(t) }
+
+// SetWriteDeadline bounds Send alone.
+func (c *Conn) SetWriteDeadline(t time.Time) error { return c.c.SetWriteDeadline(t) }
 
 // Send writes v as one message with copies of files. The caller keeps files.
 func (c *Conn) Send(v any, files ...*os.File) error {

@@ -13,7 +13,7 @@ import (
 	"github.com/aisb-dev/aisb/sandbox/handshake"
 )
 
-// command is what the sandbox is for.
+// command is what the sandbox is for, or another in it.
 type command struct {
 	files []*os.File // its standard input, output and error
 	env   []string
@@ -27,11 +27,21 @@ func (e *entry) find() *failure {
 		e.command.env = append(e.command.env, string(kv))
 	}
 	if err := os.Chdir(string(e.cfg.Dir)); err != nil {
-		return &failure{handshake.Start, handshake.ExitNoExec,
-			fmt.Errorf("working directory %q: %w", e.cfg.Dir, errors.Unwrap(err)), "choose a directory that exists in the sandbox"}
+		return noDirectory(string(e.cfg.Dir), errors.Unwrap(err))
 	}
 	found, err := lookPath(e.cfg.Argv[0], e.command.env)
 	e.command.path = found
+	return noCommand(err)
+}
+
+// noDirectory is the failure of a command whose working directory can't be entered.
+func noDirectory(dir string, err error) *failure {
+	return &failure{handshake.Start, handshake.ExitNoExec,
+		fmt.Errorf("working directory %q: %w", dir, err), "choose a directory that exists in the sandbox"}
+}
+
+// noCommand is the failure of a command for which lookPath has returned err.
+func noCommand(err error) *failure {
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return &failure{handshake.Start, handshake.ExitNoCmd, err,
@@ -104,23 +114,25 @@ func (e *entry) start() *failure {
 	if err := e.conn.CloseWrite(); err != nil {
 		return &failure{handshake.Start, killed, err, ""}
 	}
-	files := make([]uintptr, 0, 3)
-	for _, f := range e.command.files {
-		files = append(files, f.Fd())
-	}
-	err := e.signals.fork(!e.cfg.TTY, func() (int, error) {
-		return syscall.ForkExec(e.command.path, e.cfg.Argv, &syscall.ProcAttr{
-			Env: e.command.env, Files: files,
-			// A session of its own, and with a terminal its controlling process.
-			Sys: &syscall.SysProcAttr{Setsid: true, Setctty: e.cfg.TTY, Ctty: 0},
-		})
-	})
+	err := e.signals.fork(!e.cfg.TTY, func() (int, error) { return e.command.fork("", e.cfg.Argv, e.cfg.TTY) })
 	if err != nil {
 		fmt.Fprintf(e.command.files[2], "%s: error: run %q: %v\n", Name, e.command.path, err)
 		return &failure{handshake.Start, handshake.ExitNoExec, err, ""}
 	}
-	for _, f := range e.command.files {
-		f.Close() // a terminal is closed three times, which does no harm
-	}
+	closeAll(e.command.files)
 	return nil
+}
+
+// fork starts the command in dir, "" for that of pid 1, in a session of its own,
+// whose controlling process it is with a terminal. It gets its three descriptors
+// and no other: all of pid 1's are closed on exec.
+func (c *command) fork(dir string, argv []string, tty bool) (pid int, err error) {
+	files := make([]uintptr, 0, 3)
+	for _, f := range c.files {
+		files = append(files, f.Fd())
+	}
+	return syscall.ForkExec(c.path, argv, &syscall.ProcAttr{
+		Dir: dir, Env: c.env, Files: files,
+		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: tty, Ctty: 0},
+	})
 }

@@ -30,20 +30,39 @@ func checkConfig(c handshake.Config) error {
 	case !c.InsecureKeepRoot && (uint32(c.UID) != c.UserMap.Inside || uint32(c.GID) != c.GroupMap.Inside):
 		return fmt.Errorf("uid %d and gid %d are not those that are to be the user's", c.UID, c.GID)
 	}
-	for _, kv := range c.Env {
-		if name, _, ok := bytes.Cut(kv, []byte("=")); !ok || len(name) == 0 || bytes.IndexByte(kv, 0) >= 0 {
-			return fmt.Errorf("malformed environment variable %q", name)
-		}
-	}
-	for _, arg := range c.Argv {
-		if bytes.IndexByte([]byte(arg), 0) >= 0 {
-			return fmt.Errorf("argument %q holds a zero byte", arg)
-		}
+	if err := checkStrings(c.Argv, c.Env); err != nil {
+		return err
 	}
 	if c.Fence == nil {
 		return nil
 	}
 	return checkFence(*c.Fence)
+}
+
+// checkStrings refuses what execve(2) can't pass on.
+func checkStrings(argv []string, env [][]byte) error {
+	for _, kv := range env {
+		if name, _, ok := bytes.Cut(kv, []byte("=")); !ok || len(name) == 0 || bytes.IndexByte(kv, 0) >= 0 {
+			return fmt.Errorf("malformed environment variable %q", name)
+		}
+	}
+	for _, arg := range argv {
+		if bytes.IndexByte([]byte(arg), 0) >= 0 {
+			return fmt.Errorf("argument %q holds a zero byte", arg)
+		}
+	}
+	return nil
+}
+
+// checkExec refuses a command that can't be meant.
+func checkExec(x handshake.Exec) error {
+	switch {
+	case len(x.Argv) == 0 || x.Argv[0] == "":
+		return errors.New("no command")
+	case !path.IsAbs(string(x.Dir)):
+		return fmt.Errorf("working directory %q is not absolute", x.Dir)
+	}
+	return checkStrings(x.Argv, x.Env)
 }
 
 // checkFence refuses a fence that couldn't be proved.

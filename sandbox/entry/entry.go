@@ -54,6 +54,7 @@ type entry struct {
 	retry   []handshake.Mount    // mounts whose source only UID can look at
 	signals *signals
 	command command
+	execs   execs
 	status  *os.File // takes one byte, the command's status
 	shut    bool     // nothing more is told to aisb
 

@@ -44,6 +44,33 @@ func harness(args []string) int {
 			return 1
 		}
 		os.Stdout.Write(append(out, '\n'))
+	case "report-and-await":
+		got := listen()
+		out, err := json.Marshal(look())
+		if err != nil {
+			return 1
+		}
+		os.Stdout.Write(append(out, '\n'))
+		return int((<-got).(unix.Signal))
+	case "orphans-and-await":
+		got := listen()
+		go func() {
+			for {
+				leave(1)
+			}
+		}()
+		return int((<-got).(unix.Signal))
+	case "stop-init":
+		got := listen()
+		for _, sig := range []unix.Signal{unix.SIGSTOP, unix.SIGTSTP, unix.SIGKILL} {
+			unix.Kill(1, sig)
+		}
+		fmt.Println("ready")
+		return int((<-got).(unix.Signal))
+	case "deaf":
+		signal.Ignore(unix.SIGHUP)
+		fmt.Println("ready")
+		time.Sleep(time.Hour)
 	case "exit":
 		status, _ := strconv.Atoi(args[1])
 		return status
@@ -193,30 +220,23 @@ func unwrapErrno(errno syscall.Errno) error {
 
 // await says that it is ready and ends with the signal that it got.
 func await() int {
-	got := make(chan os.Signal, 1)
-	signal.Notify(got, unix.SIGTERM, unix.SIGUSR1, unix.SIGHUP)
+	got := listen()
 	fmt.Println("ready")
 	return int((<-got).(unix.Signal))
+}
+
+func listen() chan os.Signal {
+	got := make(chan os.Signal, 1)
+	signal.Notify(got, unix.SIGTERM, unix.SIGUSR1, unix.SIGHUP)
+	return got
 }
 
 // orphans leaves dead processes, two at a time, to pid 1 and waits until it has
 // reaped them. They are forked without exec, which is fast and does no harm as
 // they make nothing but system calls.
 func orphans(pairs int) int {
-	for range pairs {
-		child, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
-		if errno == 0 && child == 0 {
-			unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
-			unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0) // both
-		}
-		if errno != 0 {
-			fmt.Println("clone:", errno)
-			return 1
-		}
-		if _, err := unix.Wait4(int(child), nil, 0, nil); err != nil {
-			fmt.Println("wait:", err)
-			return 1
-		}
+	if status := leave(pairs); status != 0 {
+		return status
 	}
 	limit := time.Now().Add(10 * time.Second)
 	for time.Now().Before(limit) {
@@ -234,4 +254,24 @@ func orphans(pairs int) int {
 		time.Sleep(10 * time.Millisecond)
 	}
 	return 1
+}
+
+// leave is the first half of orphans.
+func leave(pairs int) int {
+	for range pairs {
+		child, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+		if errno == 0 && child == 0 {
+			unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+			unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0) // both
+		}
+		if errno != 0 {
+			fmt.Println("clone:", errno)
+			return 1
+		}
+		if _, err := unix.Wait4(int(child), nil, 0, nil); err != nil {
+			fmt.Println("wait:", err)
+			return 1
+		}
+	}
+	return 0
 }

@@ -14,28 +14,19 @@ import (
 // they belong to it, and hands the other ends to aisb: podman is not in the
 // path of the data.
 func (e *entry) stdio() *failure {
-	var ours []*os.File
 	status, err := e.statusPipe()
-	switch {
-	case err != nil:
-	case e.cfg.TTY:
-		ours, err = e.terminal()
-	default:
-		ours, err = e.pipes()
+	var s streams
+	if err == nil {
+		defer status.Close()
+		s, err = makeStreams(e.cfg.TTY, e.cfg.Rows, e.cfg.Cols)
 	}
-	if status != nil {
-		ours = slices.Insert(ours, 0, status)
-	}
-	defer func() {
-		for _, f := range ours {
-			f.Close()
-		}
-	}()
 	if err != nil {
 		return &failure{handshake.Stdio, handshake.ExitProof, err, ""}
 	}
+	defer closeAll(s.ours)
+	e.command.files = s.theirs
 	// Sent copies stay open in aisb alone: its end is the command's end of file.
-	return e.tell(handshake.Stage{Stage: handshake.Stdio}, ours...)
+	return e.tell(handshake.Stage{Stage: handshake.Stdio}, slices.Insert(slices.Clone(s.ours), 0, status)...)
 }
 
 // statusPipe makes the pipe that the command's status goes through. The command
@@ -49,45 +40,77 @@ func (e *entry) statusPipe() (*os.File, error) {
 	return os.NewFile(uintptr(p[0]), "status"), nil
 }
 
+// streams are a command's standard input, output and error.
+type streams struct {
+	theirs []*os.File // the command's; a terminal three times
+	ours   []*os.File // the other ends, in the order in which aisb gets them
+}
+
+func makeStreams(tty bool, rows, cols uint16) (streams, error) {
+	var s streams
+	var err error
+	if tty {
+		err = s.terminal(rows, cols)
+	} else {
+		err = s.pipes()
+	}
+	if err != nil {
+		s.close()
+		return streams{}, err
+	}
+	return s, nil
+}
+
+func (s streams) close() {
+	closeAll(s.theirs)
+	closeAll(s.ours)
+}
+
+// closeAll closes files. A terminal is closed three times, which does no harm.
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
 // terminal makes a pty with its size set before anyone can read it.
-func (e *entry) terminal() ([]*os.File, error) {
+func (s *streams) terminal(rows, cols uint16) error {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("open terminal: %w", err)
+		return fmt.Errorf("open terminal: %w", err)
 	}
-	master := []*os.File{os.NewFile(uintptr(fd), "ptmx")}
-	size := &unix.Winsize{Row: e.cfg.Rows, Col: e.cfg.Cols}
-	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, size); err != nil {
-		return master, fmt.Errorf("set size of terminal: %w", err)
+	s.ours = []*os.File{os.NewFile(uintptr(fd), "ptmx")}
+	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols}); err != nil {
+		return fmt.Errorf("set size of terminal: %w", err)
 	}
 	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		return master, fmt.Errorf("unlock terminal: %w", err)
+		return fmt.Errorf("unlock terminal: %w", err)
 	}
 	// By descriptor, not by a path under a /dev/pts that may be another's.
 	slave, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER,
 		unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
 	if errno != 0 {
-		return master, fmt.Errorf("open terminal's other end: %w", errno)
+		return fmt.Errorf("open terminal's other end: %w", errno)
 	}
 	tty := os.NewFile(slave, "tty")
-	e.command.files = []*os.File{tty, tty, tty}
-	return master, nil
+	s.theirs = []*os.File{tty, tty, tty}
+	return nil
 }
 
 // pipes makes standard input, output and error. They block, as programs expect:
 // os.Pipe would make them non-blocking for all who share them.
-func (e *entry) pipes() (ours []*os.File, err error) {
+func (s *streams) pipes() error {
 	for i := range 3 {
 		var p [2]int
 		if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
-			return ours, fmt.Errorf("make pipe: %w", err)
+			return fmt.Errorf("make pipe: %w", err)
 		}
 		r, w := os.NewFile(uintptr(p[0]), "pipe"), os.NewFile(uintptr(p[1]), "pipe")
 		if i == 0 {
 			r, w = w, r
 		}
-		ours = append(ours, r)
-		e.command.files = append(e.command.files, w)
+		s.ours = append(s.ours, r)
+		s.theirs = append(s.theirs, w)
 	}
-	return ours, nil
+	return nil
 }

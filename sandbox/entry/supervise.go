@@ -30,6 +30,8 @@ func (e *entry) supervise() int {
 			return ws.ExitStatus()
 		case pid == e.signals.command() && ws.Signaled():
 			return 128 + int(ws.Signal())
+		default:
+			e.execs.reaped(pid, ws)
 		}
 	}
 }
@@ -39,9 +41,15 @@ func (e *entry) supervise() int {
 func (e *entry) obey() {
 	for {
 		var c handshake.Control
-		if err := receive(e.conn, &c); err != nil {
+		m, err := e.conn.Recv(&c)
+		if err != nil {
 			os.Exit(killed) //nolint:forbidigo // the end of pid 1 is the end of the container
 		}
+		if c.Exec && len(m.Files) == 1 {
+			go e.execs.serve(m.Files[0])
+			continue
+		}
+		m.Close()
 		if c.Signal > 0 && c.Signal <= maxSignal {
 			e.signals.send(unix.Signal(c.Signal))
 		}

@@ -88,6 +88,13 @@ func Base(lookup Lookup, home, user string) []Var {
 		{"TERM", []byte("dumb")},
 		{"USER", []byte(user)},
 	}
+	return append(vars, Terminal(lookup)...)
+}
+
+// Terminal are the host's values of Passed: for a command that gets the rest of
+// its environment elsewhere.
+func Terminal(lookup Lookup) []Var {
+	var vars []Var
 	for _, name := range Passed {
 		if value, ok := lookup(name); ok && harmless(value) {
 			vars = append(vars, Var{name, []byte(value)})

@@ -17,8 +17,19 @@
 //	                       <-- start ---  about to start the harness
 //	                       (the entrypoint shuts its sending side)
 //	                       one byte, the command's status, over a pipe of its own
-//	   --- Control (signals, size) -->    for as long as the harness lives
+//	   --- Control (signals, execs) ->    for as long as the harness lives
 //	   closes, or dies ------------->     end of file: pid 1 ends the container
+//
+// Another command is started over a socket pair of its own, whose other end
+// comes with a Control, and which aisb hands on to whoever asked for the command:
+//
+//	client                               entrypoint
+//	   --- Exec --------------------->
+//	                       <-- stdio ---  with the terminal's master, or the ends of the
+//	                                      pipes: it runs. Or a Stage with Error.
+//	   --- Control (signals) -------->    for as long as the command lives
+//	                       <-- exit ----  with its status
+//	   closes, or dies ------------->     end of file: pid 1 ends the command
 //
 // Instead of any stage the entrypoint may send a Stage with Error set and exit
 // with Status. Because the sending side is shut before the harness runs, a
@@ -43,10 +54,11 @@ const Version = 1
 
 // Exit statuses of the entrypoint (SPEC 2.4, after sysexits.h).
 const (
-	ExitFence  = 77 // the fence could not be put up
-	ExitProof  = 78 // it is not what it must be, or the configuration is invalid
-	ExitNoExec = 126
-	ExitNoCmd  = 127
+	ExitFence   = 77  // the fence could not be put up
+	ExitProof   = 78  // it is not what it must be, or the configuration is invalid
+	ExitRefused = 125 // of an Exec alone: it was not even looked for
+	ExitNoExec  = 126
+	ExitNoCmd   = 127
 )
 
 // Config tells the entrypoint everything: nothing comes from its environment,
@@ -144,6 +156,8 @@ const (
 	// ends).
 	Stdio StageName = "stdio"
 	Start StageName = "start"
+	// Exit is the end of an Exec's command.
+	Exit StageName = "exit"
 )
 
 // Stage is a message of the entrypoint.
@@ -154,7 +168,8 @@ type Stage struct {
 	Probes  []ProbeResult `json:",omitempty"` // with Proved
 	Warning string        `json:",omitempty"` // with AllowUnenforced: what does not hold
 
-	// Error, Hint and Status are set when the entrypoint gives up at Stage.
+	// Error, Hint and Status are set when the entrypoint gives up at Stage. With
+	// Exit, Status is the command's.
 	Error, Hint string `json:",omitempty"`
 	Status      int    `json:",omitempty"`
 }
@@ -169,7 +184,21 @@ type ProbeResult struct {
 // Control is a message of aisb to pid 1 while the harness runs. Zero fields
 // mean nothing.
 type Control struct {
-	Signal int `json:",omitempty"` // sent to the harness (its process group without a terminal)
+	Signal int `json:",omitempty"` // sent to the command (its process group without a terminal)
+
+	// Exec comes with a descriptor: an end of the socket pair for another command.
+	Exec bool `json:",omitempty"`
+}
+
+// Exec is another command to run beside the first: with its rights, and nothing
+// of its environment that isn't said here.
+type Exec struct {
+	Argv Args     // Argv[0] is looked up in the PATH of Env
+	Env  [][]byte // as in Config
+	Dir  Bytes    // working directory, absolute
+
+	TTY        bool
+	Rows, Cols uint16
 }
 
 // Bytes is text that may hold any byte, as names of files do. JSON would put

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aisb-dev/aisb/sandbox"
+	"github.com/aisb-dev/aisb/sandbox/control"
+)
+
+func newPsCmd(u *ui) *cobra.Command {
+	var all, asJSON, quiet, noTrunc bool
+	cmd := &cobra.Command{
+		Use:        "ps",
+		Short:      "list the running sandboxes",
+		SuggestFor: []string{"list", "ls", "sessions"},
+		Long: `ps lists your running sandboxes: the name that 'aisb exec', 'aisb shell' and
+'aisb stop' take, how long the command has been running, how it reaches its
+gate, the pid of its aisb, the project and the command.
+
+It asks each sandbox's aisb and not podman. One that doesn't answer is shown as
+silent; --all shows those too whose aisb was killed, and which are gone with it.`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if asJSON && quiet {
+				return usageError("aisb ps", errors.New("--json and --quiet exclude each other"))
+			}
+			_, list, err := runs()
+			if err != nil {
+				return err
+			}
+			if !all {
+				list = living(list)
+			}
+			switch {
+			case asJSON:
+				return printRunsJSON(u, list)
+			case quiet:
+				for _, r := range list {
+					if _, err := fmt.Fprintln(u.Out, printable(r.Name)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			return printRuns(u, list, noTrunc, time.Now())
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVarP(&all, "all", "a", false, "also list what is left of killed ones")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	f.BoolVarP(&quiet, "quiet", "q", false, "print names alone")
+	f.BoolVar(&noTrunc, "no-trunc", false, "print whole commands")
+	return cmd
+}
+
+// shownCommand is how many characters of a command the table has room for.
+const shownCommand = 40
+
+func printRuns(u *ui, list []control.Info, whole bool, now time.Time) error {
+	w := tabwriter.NewWriter(u.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tAGE\tNET\tPID\tPROJECT\tCOMMAND")
+	for _, r := range list {
+		command := printable(commandLine(r.Command))
+		if cut := []rune(command); len(cut) > shownCommand && !whole {
+			command = string(cut[:shownCommand-3]) + "..."
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", printable(r.Name), ageText(r, now), printable(reachText(r)), pidText(r.PID),
+			printable(homeless(string(r.Project), os.Getenv("HOME"))), command)
+	}
+	return w.Flush()
+}
+
+// ageText is how long the command has been running, or why it can't be said.
+func ageText(r control.Info, now time.Time) string {
+	if r.State != control.Running {
+		return string(r.State)
+	}
+	switch d := now.Sub(r.Started); {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", max(0, int(d.Seconds())))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	default:
+		return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
+	}
+}
+
+// reachText is the network in a word: the backend, where there is a gate.
+func reachText(r control.Info) string {
+	if r.Net == string(sandbox.NetAllow) {
+		return r.Backend
+	}
+	return r.Net
+}
+
+func pidText(pid int) string {
+	if pid == 0 {
+		return "-"
+	}
+	return strconv.Itoa(pid)
+}
+
+// homeless writes ~ for the user's home.
+func homeless(dir, home string) string {
+	if rest, ok := strings.CutPrefix(dir, home+"/"); ok && home != "" {
+		return "~/" + rest
+	}
+	return dir
+}
+
+// commandLine joins arguments so that one can tell where each ends.
+func commandLine(args []string) string {
+	words := make([]string, len(args))
+	for i, a := range args {
+		words[i] = a
+		if a == "" || strings.ContainsAny(a, " \t\n\"'\\$`;&|<>*?#") {
+			words[i] = strconv.Quote(a)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// runJSON is a sandbox for jq. Bytes that are no UTF-8 come as U+FFFD.
+type runJSON struct {
+	Name    string     `json:"name"`
+	State   string     `json:"state"`
+	PID     int        `json:"pid,omitempty"`
+	Started *time.Time `json:"started,omitempty"`
+	Project string     `json:"project,omitempty"`
+	Command []string   `json:"command,omitempty"`
+	Net     string     `json:"net,omitempty"`
+	Backend string     `json:"backend,omitempty"`
+	Image   string     `json:"image,omitempty"`
+}
+
+func printRunsJSON(u *ui, list []control.Info) error {
+	out := []runJSON{} // [] and not null
+	for _, r := range list {
+		j := runJSON{
+			Name: r.Name, State: string(r.State), PID: r.PID, Project: string(r.Project), Command: r.Command,
+			Net: r.Net, Backend: r.Backend, Image: r.Image,
+		}
+		if !r.Started.IsZero() {
+			at := r.Started.UTC().Truncate(time.Millisecond)
+			j.Started = &at
+		}
+		out = append(out, j)
+	}
+	enc := json.NewEncoder(u.Out)
+	enc.SetIndent("", "  ")
+	return enc.Encode(out)
+}

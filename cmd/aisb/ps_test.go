@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aisb-dev/aisb/sandbox/control"
+	"github.com/aisb-dev/aisb/sandbox/handshake"
+)
+
+func TestPrintRuns(t *testing.T) {
+	t.Setenv("HOME", "/home/u")
+	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	list := []control.Info{
+		{Name: "aisb-a-000001", State: control.Running, PID: 7, Started: now.Add(-90 * time.Second), Net: "allow", Backend: "inner",
+			Project: "/home/u/a\x1b[2J", Command: handshake.Args{"sh", "-c", "echo \x1b]52;c;x\a", ""}},
+		{Name: "aisb-b-000002", State: control.Starting, Started: now, Net: "none", Project: "/srv/b",
+			Command: handshake.Args{strings.Repeat("é", 50)}},
+		{Name: "aisb-c-000003", State: control.Silent, PID: 9},
+	}
+	var out bytes.Buffer
+	if err := printRuns(&ui{Out: &out}, list, false, now); err != nil {
+		t.Fatal(err)
+	}
+	want := `NAME           AGE       NET    PID  PROJECT       COMMAND
+aisb-a-000001  1m30s     inner  7    ~/a\u001b[2J  sh -c "echo \x1b]52;c;x\a" ""
+aisb-b-000002  starting  none   -    /srv/b        ` + strings.Repeat("é", 37) + `...
+aisb-c-000003  silent           9                  ` + "\n"
+	if got := out.String(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	out.Reset()
+	if err := printRunsJSON(&ui{Out: &out}, list[2:]); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(strings.Fields(out.String()), " "); got != `[ { "name": "aisb-c-000003", "state": "silent", "pid": 9 } ]` {
+		t.Errorf("JSON: %s", got)
+	}
+}
+
+func TestAgeText(t *testing.T) {
+	now := time.Now()
+	for age, want := range map[time.Duration]string{
+		-time.Second: "0s", 0: "0s", 59 * time.Second: "59s", 61 * time.Second: "1m01s", 3*time.Hour + 7*time.Minute: "3h07m", 50 * time.Hour: "2d02h",
+	} {
+		if got := ageText(control.Info{State: control.Running, Started: now.Add(-age)}, now); got != want {
+			t.Errorf("%v: got %q, want %q", age, got, want)
+		}
+	}
+}
+
+func TestPick(t *testing.T) {
+	all := []control.Info{
+		{Name: "aisb-web-000001", State: control.Running}, {Name: "aisb-web-000002", State: control.Starting},
+		{Name: "aisb-api-000003", State: control.Running}, {Name: "aisb-old-000004", State: control.Dead},
+	}
+	for _, c := range []struct {
+		list              []control.Info
+		name, want, error string
+	}{
+		{all, "api", "aisb-api-000003", ""},
+		{all, "aisb-web-000002", "aisb-web-000002", ""},
+		{all, "web", "", `2 sandboxes have a name that begins with "web"`},
+		{all, "x", "", `no running sandbox has a name that begins with "x"`},
+		{all, "old", "", `"old" has ended`},
+		{all, "", "", "3 sandboxes are running: name one"},
+		{all[2:], "", "aisb-api-000003", ""},
+		{all[3:], "", "", "no sandbox is running"},
+	} {
+		got, err := pick(c.list, c.name)
+		if c.error == "" && (err != nil || got.Name != c.want) || c.error != "" && (err == nil || !strings.Contains(err.Error(), c.error) || hintOf(err) == "") {
+			t.Errorf("%q of %d: %q, %v", c.name, len(c.list), got.Name, err)
+		}
+	}
+}

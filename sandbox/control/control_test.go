@@ -1,0 +1,364 @@
+package control
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/aisb-dev/aisb/gate/fdmsg"
+	"github.com/aisb-dev/aisb/sandbox/handshake"
+	"github.com/aisb-dev/aisb/tests/need"
+)
+
+// TestMain lets the test binary be a client elsewhere.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[0] == "client" {
+		c, err := Dial(os.Args[1], os.Args[2])
+		if err == nil {
+			_, err = c.Info()
+		}
+		if err != nil {
+			os.Stdout.WriteString(err.Error())
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// serve starts a server of a name below a directory.
+func serve(t *testing.T, runtime, name string, h Handler) *Server {
+	t.Helper()
+	s, err := Listen(filepath.Join(runtime, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.Info == nil {
+		h.Info = func() Info {
+			return Info{Name: "a lie", State: Running, PID: os.Getpid(), Command: handshake.Args{"a\xffb"}}
+		}
+	}
+	s.Serve(h)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func dial(t *testing.T, runtime, name string) *Client {
+	t.Helper()
+	c, err := Dial(runtime, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func TestInfo(t *testing.T) {
+	// The path alone is longer than an address of a socket may be.
+	runtime := filepath.Join(t.TempDir(), strings.Repeat("long", 40), "aisb")
+	serve(t, runtime, "aisb-x-000001", Handler{})
+	c := dial(t, runtime, "aisb-x-000001")
+	if c.PID() != os.Getpid() {
+		t.Errorf("pid %d, want %d", c.PID(), os.Getpid())
+	}
+	info, err := c.Info()
+	if err != nil || info.State != Running || info.Command[0] != "a\xffb" {
+		t.Errorf("%+v, %v", info, err)
+	}
+	for name, want := range map[string]os.FileMode{"": 0o700, SocketName: 0o600} {
+		st, err := os.Stat(filepath.Join(runtime, "aisb-x-000001", name))
+		if err != nil || st.Mode().Perm() != want {
+			t.Errorf("%q: %v, %v, want mode %v", name, st, err, want)
+		}
+	}
+	if _, err := Listen(filepath.Join(runtime, "aisb-x-000001")); !errors.Is(err, os.ErrExist) {
+		t.Errorf("a second server of the same name: %v", err)
+	}
+}
+
+func TestStopLastsUntilTheEnd(t *testing.T) {
+	runtime := t.TempDir()
+	asked := make(chan time.Duration, 1)
+	s := serve(t, runtime, "r", Handler{Stop: func(grace time.Duration) { asked <- grace }})
+	done := make(chan error, 1)
+	c := dial(t, runtime, "r")
+	go func() { done <- c.Stop(3*time.Second, time.Minute) }()
+	if got := <-asked; got != 3*time.Second {
+		t.Errorf("asked for %v", got)
+	}
+	// It answers others meanwhile.
+	if _, err := dial(t, runtime, "r").Info(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case err := <-done:
+		t.Errorf("it returned before the end: %v", err)
+	default:
+	}
+	s.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	s = serve(t, runtime, "stuck", Handler{Stop: func(time.Duration) {}})
+	if err := dial(t, runtime, "stuck").Stop(0, 50*time.Millisecond); !errors.Is(err, ErrNotEnded) {
+		t.Errorf("a sandbox that doesn't end: %v", err)
+	}
+	s.Close()
+}
+
+func TestDeadAndSilent(t *testing.T) {
+	runtime := t.TempDir()
+	serve(t, runtime, "alive", Handler{})
+	s := serve(t, runtime, "dead", Handler{})
+	s.Close() // the socket stays, as after SIGKILL
+	if _, err := os.Stat(filepath.Join(runtime, "dead", SocketName)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(runtime, "podman-0123"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	mute, err := Listen(filepath.Join(runtime, "mute"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	begin := time.Now()
+	list, err := List(runtime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range list {
+		got = append(got, r.Name+" "+string(r.State))
+	}
+	if want := []string{"alive running", "dead dead", "mute silent"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if took := time.Since(begin); took > 2*answerTimeout {
+		t.Errorf("it took %v", took)
+	}
+	if _, err := Dial(runtime, "dead"); !errors.Is(err, ErrDead) {
+		t.Error(err)
+	}
+	if _, err := Dial(runtime, "never"); !errors.Is(err, ErrDead) {
+		t.Error(err)
+	}
+	if list, err := List(filepath.Join(runtime, "no [such] dir")); err != nil || len(list) > 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
+// TestBadClients: what a client sends, or that it sends nothing, disturbs nobody.
+func TestBadClients(t *testing.T) {
+	runtime := t.TempDir()
+	serve(t, runtime, "r", Handler{Exec: func(context.Context, handshake.Exec) ([]*os.File, error) { return nil, errors.New("no") }})
+	message := func(text string) string {
+		return string(binary.BigEndian.AppendUint32(nil, uint32(len(text)))) + text
+	}
+	for _, bytes := range []string{
+		"", "GET / HTTP/1.1\r\n\r\n", "\xff\xff\xff\xff", "\x00\x00\x00\x05{", message("no json"), message("[]"), message("null"),
+		message(`{"op":"exec"}`), message(`{"op":"exec","exec":{"Argv":[]}}`), message(`{"op":7}`), message(`{"op":"attach"}`),
+	} {
+		c, err := net.Dial("unix", filepath.Join(runtime, "r", SocketName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(c, bytes)
+		c.(*net.UnixConn).CloseWrite()
+		c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%q: the connection stays open", bytes)
+		}
+		c.Close()
+	}
+	for range 2 * maxClients { // who say nothing
+		if c, err := net.Dial("unix", filepath.Join(runtime, "r", SocketName)); err == nil {
+			defer c.Close()
+		}
+	}
+	deadline := time.Now().Add(3 * requestTimeout)
+	for {
+		c := dial(t, runtime, "r")
+		if _, err := c.Info(); err == nil {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	c := dial(t, runtime, "r")
+	_, _, err := c.ask(Request{Op: "attach"}, answerTimeout)
+	if refused, ok := errors.AsType[*Error](err); !ok || refused.Hint == "" || !strings.Contains(refused.Text, `"attach"`) {
+		t.Errorf("an unknown request: %v", err)
+	}
+}
+
+// TestOtherSide: a process of the same user in another user namespace, as all of a
+// sandbox are, isn't heard.
+func TestOtherSide(t *testing.T) {
+	need.UserNS(t)
+	runtime := t.TempDir()
+	serve(t, runtime, "r", Handler{})
+	for _, flags := range []uintptr{0, syscall.CLONE_NEWUSER} {
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Args = []string{"client", runtime, "r"}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
+		if flags != 0 {
+			ids := []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
+			cmd.SysProcAttr.UidMappings, cmd.SysProcAttr.GidMappings = ids, []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
+		}
+		out, err := cmd.Output()
+		if (err == nil) != (flags == 0) {
+			t.Errorf("flags %x: %v: %s", flags, err, out)
+		}
+	}
+}
+
+// fakePid1 answers an exec as pid 1 would, with pipes of its own.
+func fakePid1(t *testing.T, end func(conn *fdmsg.Conn, out *os.File)) Handler {
+	return Handler{Exec: func(_ context.Context, x handshake.Exec) ([]*os.File, error) {
+		if len(x.Argv) != 1 {
+			return nil, &Error{Text: "no such command", Status: 127}
+		}
+		ours, theirs, err := fdmsg.Files()
+		if err != nil {
+			return nil, err
+		}
+		conn, err := fdmsg.FromFile(theirs)
+		if err != nil {
+			return nil, err
+		}
+		inR, inW, err := os.Pipe()
+		if err != nil {
+			return nil, err
+		}
+		outR, outW, err := os.Pipe()
+		if err != nil {
+			return nil, err
+		}
+		errR, errW, err := os.Pipe()
+		if err != nil {
+			return nil, err
+		}
+		t.Cleanup(func() {
+			for _, f := range []*os.File{inR, outW, errW} {
+				f.Close()
+			}
+			conn.Close()
+		})
+		go end(conn, outW)
+		return []*os.File{ours, inW, outR, errR}, nil
+	}}
+}
+
+// TestOutputEndsWithTheCommand although something in the background keeps the
+// pipe open, and nothing that was written is lost.
+func TestOutputEndsWithTheCommand(t *testing.T) {
+	runtime := t.TempDir()
+	const size = 60000 // less than a pipe holds, more than one read takes here
+	serve(t, runtime, "r", fakePid1(t, func(conn *fdmsg.Conn, out *os.File) {
+		io.WriteString(out, strings.Repeat("x", size))
+		conn.Send(handshake.Stage{Stage: handshake.Exit, Status: 7})
+	}))
+	e, err := dial(t, runtime, "r").Exec(handshake.Exec{Argv: handshake.Args{"x"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, err := e.Wait(); status != 7 || err != nil {
+		t.Errorf("status %d, %v", status, err)
+	}
+	var got int64
+	b := make([]byte, 1000)
+	for r := (&Rest{F: e.Stdout}); ; {
+		n, err := r.Read(b)
+		got += int64(n)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got != size {
+		t.Errorf("%d bytes, want %d", got, size)
+	}
+}
+
+func TestEndsOfAnExecution(t *testing.T) {
+	runtime := t.TempDir()
+	var signals atomic.Int64
+	serve(t, runtime, "gone", fakePid1(t, func(conn *fdmsg.Conn, _ *os.File) { conn.Close() }))
+	serve(t, runtime, "odd", fakePid1(t, func(conn *fdmsg.Conn, _ *os.File) {
+		conn.Send(handshake.Stage{Stage: handshake.Exit, Status: 4711})
+	}))
+	serve(t, runtime, "kill", fakePid1(t, func(conn *fdmsg.Conn, _ *os.File) {
+		for {
+			var c handshake.Control
+			if _, err := conn.Recv(&c); err != nil {
+				return
+			}
+			signals.Store(int64(c.Signal))
+			if c.Signal == int(unix.SIGKILL) {
+				conn.Send(handshake.Stage{Stage: handshake.Exit, Status: 137})
+			}
+		}
+	}))
+	begin := func(name string) *Execution {
+		t.Helper()
+		e, err := dial(t, runtime, name).Exec(handshake.Exec{Argv: handshake.Args{"x"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	if _, err := begin("gone").Wait(); !errors.Is(err, ErrSandboxEnded) {
+		t.Errorf("a sandbox that ends: %v", err)
+	}
+	if _, err := begin("odd").Wait(); err == nil {
+		t.Error("a status of 4711 is none")
+	}
+	e := begin("kill")
+	e.Kill()
+	e.Kill()
+	if status, err := e.Wait(); status != 137 || err != nil || signals.Load() != 9 {
+		t.Errorf("killed: status %d, %v, signal %d", status, err, signals.Load())
+	}
+	_, err := dial(t, runtime, "kill").Exec(handshake.Exec{})
+	if refused, ok := errors.AsType[*Error](err); !ok || refused.Status != 127 {
+		t.Errorf("refused: %v", err)
+	}
+	if _, err := dial(t, runtime, "kill").Exec(handshake.Exec{Argv: handshake.Args{"x"}, TTY: true}); err == nil {
+		t.Error("pipes were taken for a terminal")
+	}
+}
+
+func TestMatch(t *testing.T) {
+	var runs []Info
+	for _, name := range []string{"aisb-web-000001", "aisb-web-000002", "aisb-website-00000a", "mine", "mine-too"} {
+		runs = append(runs, Info{Name: name})
+	}
+	for pattern, want := range map[string]string{
+		"aisb-web-000001": "aisb-web-000001", "web-000002": "aisb-web-000002", "webs": "aisb-website-00000a",
+		"aisb-web-": "aisb-web-000001 aisb-web-000002", "mine": "mine", "min": "mine mine-too", "x": "", "000001": "",
+	} {
+		var got []string
+		for _, r := range Match(runs, pattern) {
+			got = append(got, r.Name)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q: got %q, want %q", pattern, got, want)
+		}
+	}
+}

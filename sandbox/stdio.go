@@ -1,0 +1,40 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/aisb-dev/aisb/gate/fdmsg"
+)
+
+// Stdio are the command's terminal or pipes, made inside the container. podman
+// is not in between.
+type Stdio struct {
+	PTY    *os.File // master; nil without a terminal
+	Stdin  *os.File // to write; nil with a terminal, like the next two
+	Stdout *os.File
+	Stderr *os.File
+}
+
+func (d Stdio) close() {
+	for _, f := range []*os.File{d.PTY, d.Stdin, d.Stdout, d.Stderr} {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// takeStdio keeps the descriptors of the Stdio stage.
+func (s *Session) takeStdio(m fdmsg.Message) error {
+	switch {
+	case s.spec.TTY && len(m.Files) == 2:
+		s.stdio.PTY = m.Files[1]
+	case !s.spec.TTY && len(m.Files) == 4:
+		s.stdio.Stdin, s.stdio.Stdout, s.stdio.Stderr = m.Files[1], m.Files[2], m.Files[3]
+	default:
+		m.Close()
+		return fmt.Errorf("entrypoint sent %d descriptors", len(m.Files))
+	}
+	s.ending = watchEnding(m.Files[0])
+	return nil
+}
