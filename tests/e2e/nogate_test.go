@@ -207,6 +207,7 @@ func TestNoGateKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-l.ended
+	forgetDead(t)
 	gone()
 }
 
