@@ -87,6 +87,12 @@ func startRelay(c remote, u *ui, held chan os.Signal, stdin *os.File) (*relay, e
 	return r, nil
 }
 
+// tell says what comes up in a run meanwhile.
+func (r *relay) tell(s *sandbox.Session) {
+	go r.tellGateDied(s.GateDied())
+	go r.tellTrouble(s.Trouble())
+}
+
 // tellGateDied has a goroutine of its own, since a terminal that is held up or a
 // pipe that nobody reads holds up who writes to it.
 func (r *relay) tellGateDied(died <-chan struct{}) {

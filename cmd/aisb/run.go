@@ -255,8 +255,7 @@ func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec
 		session.Kill()
 	}
 	pruned := session.Prune(time.Now())
-	go relay.tellGateDied(session.GateDied())
-	go relay.tellTrouble(session.Trouble())
+	relay.tell(session)
 	through := relay.flush()
 	result := session.Wait(ctx)
 	relay.stop()
