@@ -67,7 +67,7 @@ func TestNoGate(t *testing.T) {
 		"udp,169.254.1.1,53 EPERM\n", "tcp,169.254.1.1,53 ECONNREFUSED\n", "udp,"+routerAddr+",53 EPERM\n",
 		"tcp,169.254.1.3,80 ECONNREFUSED\n", "no rights\n", "read-only\n")
 	wantNot(t, "environment", o.stdout, "proxy=", "PROXY=")
-	wantIn(t, "receipt", o.stderr, "aisb: warning: --no-gate: addresses are open", "fence proved by 7 of 7 probes",
+	wantIn(t, "receipt", o.stderr, "aisb: warning: --no-gate: addresses are open", "fence proved by 8 of 8 probes",
 		"no gate: 2 addresses and ports of 1 name were open", "the fence refused")
 	for _, e := range internet.since(t, mark) {
 		if e.Name != "allowed.test" && e.Host != "allowed.test" && !strings.HasPrefix(e.Addr, originAddr+":") {
@@ -224,7 +224,7 @@ func TestNoGateDNS(t *testing.T) {
 	wantIn(t, "what was seen", o.stdout, "nameserver 169.254.1.1\n", "name,evil.test,80 "+evilAddr+"\n", "udp,169.254.1.1,53 answer of ",
 		"tcp,169.254.1.1,53 open\n", "tcp,allowed.test,80 open\n", "tcp,evil.test,80 ECONNREFUSED\n", "udp,"+routerAddr+",53 EPERM\n",
 		"tcp,169.254.1.1,80 ECONNREFUSED\n")
-	wantIn(t, "warnings", o.stderr, "aisb: warning: --no-gate=dns: the sandbox can ask", "fence proved by 5 of 5 probes")
+	wantIn(t, "warnings", o.stderr, "aisb: warning: --no-gate=dns: the sandbox can ask", "fence proved by 6 of 6 probes")
 }
 
 // resolveLikeTheHost makes the fake internet's name server that of pasta, which reads
