@@ -40,7 +40,7 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 e2e: ## real podman, pasta and nftables, on this host or in the lab
 	tests/e2e/run
 
-e2e-inner: ## the same with the other network backend
+e2e-inner: ## the same with the network backend that is the default
 	AISB_E2E_BACKEND=inner tests/e2e/run
 
 spike: ## the experiments that the design rests on, printed

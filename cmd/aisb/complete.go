@@ -21,7 +21,7 @@ func completions(root *cobra.Command) {
 		"harness":     image.HarnessNames(),
 		"no-gate":     {"dns\tleave the name server open too"},
 		"net":         {"allow\tthrough the gate", "none\tno network", "full\tno fence"},
-		"net-backend": {"auto\tpasta where it is whole, inner otherwise", "pasta\tone address mapped to the host's loopback", "inner\tno network at all"},
+		"net-backend": {"auto\tinner, pasta where the kernel is too old for it", "inner\tno network inside at all", "pasta\tone address mapped to the host's loopback"},
 	}
 	words := []string{"allow", "deny", "resolver", "home", "package", "command", "memory", "cpus", "pids-limit", "min-free", "time"}
 	eachCommand(root, func(cmd *cobra.Command) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/aisb-dev/aisb/gate/proc"
 	"github.com/aisb-dev/aisb/image"
 	"github.com/aisb-dev/aisb/sandbox"
 	"github.com/aisb-dev/aisb/sandbox/doctor"
@@ -89,6 +90,9 @@ func doctorHost(u *ui, spec image.Spec) doctor.Host {
 	h := doctor.Host{
 		UID: uid, Getenv: os.Getenv, Home: os.Getenv("HOME"), Cgo: builtWithCgo,
 		PastaOptions: sandbox.PastaOptions(), Image: doctor.Image{Harness: spec.Harness.Name},
+	}
+	if err := proc.CanEnclose(); err != nil {
+		h.EncloseErr = err.Error()
 	}
 	if dir, err := os.Getwd(); err == nil {
 		h.Dir = dir

@@ -38,7 +38,7 @@ func (a *attackOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&a.image, "image", "", "attack in the image `REF` instead of aisb's own")
 	f.StringVar(&a.net, "net", "allow", "attack a sandbox of this `MODE`: allow, none, full")
 	f.Lookup("net").DefValue = ""
-	f.StringVar(&a.backend, "net-backend", "auto", "and of this backend `B`: auto, pasta, inner")
+	f.StringVar(&a.backend, "net-backend", "auto", "and of this backend `B`: auto, inner, pasta")
 	f.Lookup("net-backend").DefValue = ""
 	f.BoolVar(&a.userNS, "allow-userns", false, "attack a sandbox with this hatch of run open")
 	f.BoolVar(&a.unenforced, "allow-unenforced", false, "the same")

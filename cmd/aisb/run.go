@@ -73,7 +73,7 @@ own: 2 usage, 77 78 fence, 78 rule file, 125 podman, 126 127 COMMAND not run.`,
 	f.BoolVar(&o.allowAll, "allow-all-names", false, "let the rule * allow any public name")
 	f.StringVar(&o.net, "net", "allow", "`MODE`: allow (the default), none, full (no fence)")
 	f.Lookup("net").DefValue = "" // said by the text
-	f.StringVar(&o.backend, "net-backend", "auto", "reach the gate by `B`: auto, pasta, inner")
+	f.StringVar(&o.backend, "net-backend", "auto", "reach the gate by `B`: auto, inner, pasta")
 	f.Lookup("net-backend").DefValue = ""
 	o.noGate.flag(f)
 	f.StringVar(&o.resolver, "resolver", "", "ask name server `IP[:PORT]` instead of the host's")

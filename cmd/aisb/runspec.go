@@ -74,7 +74,7 @@ func (o runOptions) network(p *prepared) error {
 	switch b := sandbox.Backend(o.backend); {
 	case b == "auto":
 	case b != sandbox.Pasta && b != sandbox.Inner:
-		return usageError("aisb run", fmt.Errorf("--net-backend %q is none of auto, pasta, inner", o.backend))
+		return usageError("aisb run", fmt.Errorf("--net-backend %q is none of auto, inner, pasta", o.backend))
 	case p.spec.Net != sandbox.NetAllow:
 		return usageError("aisb run", fmt.Errorf("--net-backend %s needs --net allow: there is no gate with --net %s", b, o.net))
 	default:

@@ -25,6 +25,19 @@ func (c *child) serveEnclosed(files []*os.File) error {
 	return c.serve(files[0])
 }
 
+// CanEnclose says why this kernel can't serve an enclosed listener, if it can't.
+func CanEnclose() error {
+	here, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("make a socket: %w", err)
+	}
+	defer unix.Close(here)
+	if _, err := unix.GetsockoptUint64(here, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE); err != nil {
+		return fmt.Errorf("tell network namespaces apart (needs Linux 5.14): %w", err)
+	}
+	return nil
+}
+
 // ownNamespace reports whether a socket is of this process's network namespace,
 // by the kernel's number for that (SO_NETNS_COOKIE, Linux 5.14).
 func ownNamespace(socket *os.File) (bool, error) {

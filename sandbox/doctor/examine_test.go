@@ -37,7 +37,7 @@ func good(t *testing.T) *Facts {
 		PodmanPath: "/usr/bin/podman", PodmanVersion: said("podman version 5.4.2\n"), PodmanInfo: said(string(text)),
 		Trial: Trial{Done: true}, Sysctl: map[string]string{sysMax: "96364"},
 		Seccomp: "kill_process kill_thread trap errno user_notif trace log allow\n",
-		Cgroup:  "cgroup2", Tun: true,
+		Cgroup:  "cgroup2", Tun: true, Enclose: true,
 		Pasta: said("pasta 0.0~git20250503.587980c-2+deb13u1\r\nCopyright Red Hat\r\n"), PastaOptions: options,
 		Home: disk, State: disk, Cache: disk, Graph: disk,
 		Image: Image{Harness: "pi", Tag: "localhost/aisb:1", Exists: said("")},
@@ -153,7 +153,7 @@ var wild = []struct {
 	{"no delegation", func(f *Facts) { f.Limits = []string{"this host can't enforce --pids-limit 4096"} }, "kernel.limits", Note, []string{"--pids-limit", "Delegate="}},
 
 	{"no tun", func(f *Facts) { f.Tun, f.TunErr = false, "open /dev/net/tun: permission denied" }, "network.tun", Note, []string{"permission denied", "modprobe tun"}},
-	{"no pasta", func(f *Facts) { f.Pasta = Output{} }, "network.pasta", Note, []string{"there is none", "inner"}},
+	{"no pasta", func(f *Facts) { f.Pasta = Output{} }, "network.pasta", Note, []string{"there is none", "--net full"}},
 	{"old pasta", func(f *Facts) {
 		f.Pasta = failed(1, "pasta: unrecognized option '--map-host-loopback'\n"+oldHelp)
 		f.PastaHelp = said("pasta 0.0~git20240220.1e6f92b-1\n" + oldHelp)
@@ -165,9 +165,11 @@ var wild = []struct {
 	{"pasta hangs", func(f *Facts) { f.Pasta = hung() }, "network.pasta", Note, []string{"did not end"}},
 	{"pasta won't start", func(f *Facts) { f.Pasta.Err = "permission denied" }, "network.pasta", Note, []string{"permission denied"}},
 	{"pasta says no version", func(f *Facts) { f.Pasta.Text = "" }, "network.pasta", OK, []string{"no version"}},
-	{"no backend", func(f *Facts) { f.Pasta = Output{} }, "network.backend", OK, []string{"inner: there is no pasta"}},
-	{"a pasta that can't be used", func(f *Facts) { f.Pasta = hung() }, "network.backend", Note, []string{"inner: this pasta"}},
-	{"a pasta without tun", func(f *Facts) { f.Tun = false }, "network.backend", Note, []string{"inner: pasta can't open /dev/net/tun"}},
+	{"no pasta for the rest", func(f *Facts) { f.Pasta = Output{} }, "network.backend", Note, []string{"inner; --no-gate"}},
+	{"a pasta that can't be used", func(f *Facts) { f.Pasta = hung() }, "network.backend", Note, []string{"inner; --no-gate"}},
+	{"a pasta without tun", func(f *Facts) { f.Tun = false }, "network.backend", Note, []string{"inner; --no-gate"}},
+	{"an old kernel", func(f *Facts) { f.Enclose, f.EncloseErr = false, "needs Linux 5.14" }, "network.backend", Note, []string{"pasta; not inner", "5.14"}},
+	{"no backend", func(f *Facts) { f.Enclose, f.Pasta = false, Output{} }, "network.backend", Fail, []string{"there is none", "5.14"}},
 	{"proxies", func(f *Facts) { f.Env["https_proxy"], f.Env["NO_PROXY"] = "http://u:hunter2@p", "x" }, "network.proxy", Note, []string{"https_proxy", "NO_PROXY", "aisb gate --upstream-proxy"}},
 	{"proxies, run can", func(f *Facts) { f.Env["HTTPS_PROXY"], f.Upstream = "x", true }, "network.proxy", Note, []string{"aisb run --upstream-proxy"}},
 
@@ -256,7 +258,7 @@ func TestEveryCheckBites(t *testing.T) {
 
 // TestNothingIsKnown: without facts, only what is seen by its absence is ok.
 func TestNothingIsKnown(t *testing.T) {
-	absent := []string{"user.ordinary", "podman.here", "kernel.apparmor", "kernel.selinux", "kernel.limits", "network.backend", "network.proxy", "run.binary", "run.git"}
+	absent := []string{"user.ordinary", "podman.here", "kernel.apparmor", "kernel.selinux", "kernel.limits", "network.proxy", "run.binary", "run.git"}
 	r := Examine(Facts{UID: 1000})
 	for _, c := range r.Checks {
 		if c.State == OK && !slices.Contains(absent, c.ID) {
@@ -295,7 +297,7 @@ func TestReport(t *testing.T) {
 	}
 	want := `network
   note     /dev/net/tun         open /dev/net/tun: permission denied
-                                -> sudo modprobe tun; and see that you may open it: ls -l /dev/net/tun should show crw-rw-rw-; runs take the backend inner, which does without
+                                -> sudo modprobe tun; and see that you may open it: ls -l /dev/net/tun should show crw-rw-rw-; --no-gate and --net full need it, other runs don't
   ok       pasta                pasta 0.0~git20250503.587980c-2+deb13u1, takes aisb's options
 `
 	if !strings.Contains(got.String(), want) || !strings.HasSuffix(got.String(), "\na run would fail: 1 problem\n") {

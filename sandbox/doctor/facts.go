@@ -38,6 +38,8 @@ type Facts struct {
 	Limits      []string
 	Tun         bool // /dev/net/tun was opened
 	TunErr      string
+	Enclose     bool // the gate can serve a listener of another network namespace
+	EncloseErr  string
 
 	Pasta        Output // pasta with aisb's options and --version
 	PastaHelp    Output // pasta --help, if the other failed
@@ -136,6 +138,8 @@ type Host struct {
 	Podman  podman.Podman // usable when PodmanConfErr is empty and Path isn't
 	Hidden  string
 	ConfErr string
+
+	EncloseErr string // why no gate can serve a listener of another network namespace
 
 	RuntimeDir, RuntimeDirErr string
 	Core, CoreErr             string

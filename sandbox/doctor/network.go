@@ -6,8 +6,10 @@ import (
 	"github.com/aisb-dev/aisb/sandbox/podman"
 )
 
-// hintPasta: --map-host-loopback and --map-guest-addr came with passt 2024_08_14.
-const hintPasta = "install passt of 2024-10 or newer: sudo apt install passt (Debian 13); runs take the backend inner, which does without; --net full does not"
+// installPasta: --map-host-loopback and --map-guest-addr came with passt 2024_08_14.
+const installPasta = "install passt of 2024-10 or newer: sudo apt install passt (Debian 13)"
+
+const hintPasta = installPasta + "; --no-gate and --net full need it, other runs don't"
 
 func judgeTun(f Facts) result {
 	switch {
@@ -15,7 +17,7 @@ func judgeTun(f Facts) result {
 	case f.Pasta.Path == "":
 		return note("", "%s; only pasta needs it, and there is none", f.TunErr)
 	default:
-		return note("sudo modprobe tun; and see that you may open it: ls -l /dev/net/tun should show crw-rw-rw-; runs take the backend inner, which does without",
+		return note("sudo modprobe tun; and see that you may open it: ls -l /dev/net/tun should show crw-rw-rw-; --no-gate and --net full need it, other runs don't",
 			"%s", f.TunErr)
 	}
 	return ok("can be opened")
@@ -27,7 +29,7 @@ func judgePasta(f Facts) result {
 	o := f.Pasta
 	switch {
 	case o.Path == "":
-		return note("", "there is none: runs take the backend inner, and --net full can't be had")
+		return note("", "there is none: --no-gate and --net full can't be had")
 	case o.TimedOut > 0:
 		return note(hintPasta, "%s --version did not end within %v", o.Path, o.TimedOut)
 	case !o.Ran || o.Err != "":
@@ -51,15 +53,16 @@ func judgePasta(f Facts) result {
 
 // judgeBackend says which backend a run takes, and why (SPEC 2.8).
 func judgeBackend(f Facts) result {
+	pasta := f.Pasta.Path != "" && judgePasta(f).state == OK && judgeTun(f).state == OK
 	switch {
-	case f.Pasta.Path == "":
-		return ok("inner: there is no pasta")
-	case judgePasta(f).state != OK:
-		return note("", "inner: this pasta can't be used")
-	case judgeTun(f).state != OK:
-		return note("", "inner: pasta can't open /dev/net/tun")
+	case f.Enclose && pasta:
+		return ok("inner; pasta for --no-gate and --net full")
+	case f.Enclose:
+		return note("", "inner; --no-gate and --net full need a pasta that can be used")
+	case pasta:
+		return note("", "pasta; not inner: %s", f.EncloseErr)
 	}
-	return ok("pasta, which is whole; --net-backend inner is there too")
+	return fail("use a kernel of 5.14 or newer, or "+installPasta, "there is none: no pasta that can be used, and not inner: %s", f.EncloseErr)
 }
 
 // judgeProxy names variables, not values: they may hold a password.

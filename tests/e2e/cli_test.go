@@ -187,8 +187,14 @@ func TestPodmansOwnFailure(t *testing.T) {
 			gone()
 		})
 	}
-	// Without a pasta there is the other backend.
-	o := call{dir: project(t), env: []string{"PATH=" + noPasta}}.aisb(t, append([]string{"--net-backend=auto"}, allowed...), sh("env")...)
-	o.wantStatus(t, 0)
-	wantIn(t, "environment", o.stdout, "http_proxy=http://127.0.0.1:")
+	// The default needs none.
+	for name, env := range map[string][]string{"with a pasta": nil, "without": {"PATH=" + noPasta}} {
+		t.Run(name, func(t *testing.T) {
+			o := call{dir: project(t), env: env}.aisb(t, append([]string{"--net-backend=auto"}, allowed...), sh("echo $http_proxy; ls /sys/class/net")...)
+			o.wantStatus(t, 0)
+			if want := "http://127.0.0.1:3128\nlo\n"; o.stdout != want {
+				t.Errorf("got %q, want %q", o.stdout, want)
+			}
+		})
+	}
 }

@@ -29,7 +29,7 @@ var (
 	testImage string // a small Debian with curl, python3, git and nft
 	binary    string // the aisb under test
 	faulty    string // the same with build tag faults
-	backend   string // of the runs; "" is aisb's choice
+	backend   string // of runs whose test names none
 	xdg       string // aisb's own state and cache, of these tests alone
 )
 
@@ -80,7 +80,9 @@ func findTools() (serve string, err error) {
 			return "", fmt.Errorf("%s=%q is no absolute path; run 'make e2e'", name, *to)
 		}
 	}
-	backend = os.Getenv("AISB_E2E_BACKEND")
+	if backend = os.Getenv("AISB_E2E_BACKEND"); backend == "" {
+		return "", errors.New("AISB_E2E_BACKEND names no backend; run 'make e2e'")
+	}
 	if testImage = os.Getenv("AISB_E2E_IMAGE"); testImage == "" {
 		return "", errors.New("AISB_E2E_IMAGE names no image; run 'make e2e'")
 	}

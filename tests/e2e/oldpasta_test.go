@@ -65,6 +65,6 @@ func TestOldPasta(t *testing.T) {
 			said[check.ID] = check.State + ": " + check.Detail
 		}
 		wantIn(t, "network.pasta", said["network.pasta"], append(lacks, "note: ")...)
-		wantIn(t, "network.backend", said["network.backend"], "note: inner: this pasta can't be used")
+		wantIn(t, "network.backend", said["network.backend"], "note: inner; --no-gate and --net full need")
 	})
 }

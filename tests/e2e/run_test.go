@@ -113,10 +113,7 @@ func (c call) aisb(t *testing.T, flags []string, command ...string) outcome {
 func runArgs(flags []string, command ...string) []string {
 	args := []string{"run", "--image", testImage, "--ephemeral-home"}
 	if !slices.Contains(flags, "--net") {
-		args = append(args, "--resolver", routerAddr)
-		if backend != "" {
-			args = append(args, "--net-backend", backend)
-		}
+		args = append(args, "--resolver", routerAddr, "--net-backend", backend)
 	}
 	args = append(args, flags...)
 	return append(append(args, "--"), command...)
