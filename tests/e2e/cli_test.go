@@ -176,14 +176,14 @@ func TestPodmansOwnFailure(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct{ name, flag, env, part, hint string }{
-		{"no pasta", "--net-backend=pasta", "PATH=" + noPasta, "could not find pasta", "--net-backend inner"},
+		{"no pasta", "--net-backend=pasta", "PATH=" + noPasta, "pasta(1) is not installed", "--net-backend inner"},
 		{"no such runtime option", "--net=allow", "AISB_EXTRA_ARGS=--ulimit=nofile=2000000000:2000000000", "podman: ", "ulimit"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			gone := wantNothingLeft(t)
 			o := call{dir: project(t), env: []string{tt.env}}.aisb(t, append([]string{tt.flag}, allowed...), "true")
 			o.wantStatus(t, 125)
-			wantIn(t, "error", o.stderr, "aisb: error: podman: ", tt.part, "aisb: hint: ", tt.hint)
+			wantIn(t, "error", o.stderr, "aisb: error: "+tt.part, "aisb: hint: ", tt.hint)
 			gone()
 		})
 	}
