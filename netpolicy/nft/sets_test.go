@@ -34,7 +34,7 @@ func TestVerifySeesEverySet(t *testing.T) {
 			"element less":           text + "delete element inet aisb open4 { 93.184.215.14 . 443 }",
 			"element of a port":      text + "add element inet aisb open4 { 93.184.215.14 . 444 }",
 			"element with a comment": swap("93.184.215.14 . 443", `93.184.215.14 . 443 comment "x"`),
-			"emptied":                text + "flush set inet aisb open6",
+			"emptied":                swap("elements = { 2606:2800::1 . 443 }", ""),
 			"with time-outs":         swap(typed, typed+"; flags timeout"),
 			"with its own time-out":  swap(typed, typed+"; timeout 1h"),
 			"with intervals":         swap(typed, typed+"; flags interval"),
