@@ -52,6 +52,7 @@ type directSide struct {
 	every    time.Duration
 	found    chan []direct.Answer
 	stop     context.CancelFunc // of the look-ups
+	changes  []direct.Change    // that are not in force yet
 	problems []string           // of names, each as it came up
 	trouble  chan string        // the same while the sandbox runs
 }
@@ -187,14 +188,15 @@ func (d *directSide) answers() <-chan []direct.Answer {
 // before the hosts file, so that no name leads to an address that is shut.
 func (s *Session) reopen(answers []direct.Answer) *Failure {
 	d := s.direct
-	changes := d.book.Take(answers, time.Now())
+	d.changes = append(d.changes, d.book.Take(answers, time.Now())...)
 	if err := s.dog.update(s.policy.WithPeers(d.book.Peers())); err != nil {
 		if errors.Is(err, nft.ErrRaced) {
 			return s.dog.look() // and the next look-up tries again
 		}
 		return fenceChanged(err)
 	}
-	d.note(changes)
+	d.note(d.changes)
+	d.changes = nil
 	if err := d.hosts.Set(d.book.Lines()); err != nil {
 		return &Failure{Status: podman.StatusPodman, Err: fmt.Errorf("the sandbox was stopped: its names can't be kept up to date: %w", err)}
 	}

@@ -174,22 +174,50 @@ func compareSets(got state, want []setForm) error {
 		if err != nil || head != w.head {
 			return mismatch("set %q has type or flags %s, want %s (%v)", w.name, head, w.head, err)
 		}
-		var elems []string
-		for _, e := range got.elements[w.name] {
-			attrs, err := netlink.UnmarshalAttributes(e.Data)
-			if err != nil || e.Type&attrMask != unix.NFTA_LIST_ELEM {
-				return mismatch("set %q: decode element of type %d: %v", w.name, e.Type&attrMask, err)
-			}
-			text, err := canon(attrs, elemSchema)
-			if err != nil {
-				return mismatch("set %q: %v", w.name, err)
-			}
-			elems = append(elems, text)
-		}
-		slices.Sort(elems)
-		if !slices.Equal(elems, w.elems) {
-			return mismatch("set %q holds %q, want %q", w.name, elems, w.elems)
+		if err := compareElements(got.elements[w.name], w); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func compareElements(got []netlink.Attribute, want setForm) error {
+	var elems []string
+	for _, e := range got {
+		attrs, err := netlink.UnmarshalAttributes(e.Data)
+		if err != nil || e.Type&attrMask != unix.NFTA_LIST_ELEM {
+			return mismatch("set %q: decode element of type %d: %v", want.name, e.Type&attrMask, err)
+		}
+		text, err := canon(attrs, elemSchema)
+		if err != nil {
+			return mismatch("set %q: %v", want.name, err)
+		}
+		if _, found := slices.BinarySearch(want.elems, text); !found {
+			return mismatch("set %q holds %s", want.name, showElement(attrs, text))
+		}
+		elems = append(elems, text)
+	}
+	slices.Sort(elems)
+	if !slices.Equal(elems, want.elems) {
+		return mismatch("set %q holds %d elements, want %d", want.name, len(elems), len(want.elems))
+	}
+	return nil
+}
+
+// showElement is an element for people where it is an address and a port, and its form
+// otherwise.
+func showElement(attrs []netlink.Attribute, form string) string {
+	if len(attrs) != 1 {
+		return form
+	}
+	key, err := netlink.UnmarshalAttributes(attrs[0].Data)
+	if err != nil || len(key) != 1 || len(key[0].Data) <= 4 {
+		return form
+	}
+	cut := len(key[0].Data) - 4 // the port has a register of its own
+	addr, ok := netip.AddrFromSlice(key[0].Data[:cut])
+	if !ok {
+		return form
+	}
+	return netip.AddrPortFrom(addr, binary.BigEndian.Uint16(key[0].Data[cut:])).String()
 }

@@ -194,8 +194,24 @@ func TestNoGateForeignElement(t *testing.T) {
 		"/usr/sbin/nft", "add", "element", "inet", "aisb", "open4", "{ "+evilAddr+" . 80 }")
 	o := l.wait(dogLimit)
 	o.wantStatus(t, 78)
-	wantIn(t, "error", o.stderr, "aisb: error: the sandbox was stopped: its fence was changed from outside", `set "open4"`)
+	wantIn(t, "error", o.stderr, "aisb: error: the sandbox was stopped: its fence was changed from outside", `set "open4" holds `+evilAddr+":80")
 	gone()
+}
+
+// An address over IPv6 is opened as well.
+func TestNoGateIPv6(t *testing.T) {
+	names, err := fakes.StartDNS("127.0.0.1:0", fakes.Hosts(map[string][]string{"six.test": {evilAddr6}}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer names.Close()
+	dir := project(t)
+	write(t, dir, "try.py", tryPy)
+	o := call{dir: dir}.aisb(t, []string{"--no-gate", "--allow", "six.test", "--resolver", names.Addr.String()}, sh(
+		"curl -sS http://six.test/ && python3 try.py name,six.test,80 tcp,six.test,80 tcp,six.test,8080 tcp,"+evilAddr+",80")...)
+	o.wantStatus(t, 0)
+	wantIn(t, "what was seen", o.stdout, "origin GET six.test /\n", "name,six.test,80 "+evilAddr6+"\n", "tcp,six.test,80 open\n",
+		"tcp,six.test,8080 ECONNREFUSED\n", "tcp,"+evilAddr+",80 ECONNREFUSED\n")
 }
 
 // Nothing is left of a run whose aisb was killed: there is no gate to clean up.

@@ -23,6 +23,7 @@ func descriptorClaims() []claim {
 		{"a3", "a terminal made in the container works on the host, and its new size reaches the container", claimTerminal},
 		{"a4", "a listener made in a container without a network is served on the host", claimListener},
 		{"a5", "a nfnetlink socket made in the container answers the host's ordinary user, also after the container's end", claimNetlink},
+		{"a6", "by such a socket the host's ordinary user changes a set in the container, and nothing once another has changed something", claimSet},
 	}
 }
 
