@@ -5,35 +5,46 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
-	"net/netip"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// openControl opens the two listeners of the proof on the host's loopback.
+// openControl opens the proof's listeners on the host's loopback, of both families
+// where there are: what answers, and a canary that nobody may come to.
 func (d *directSide) openControl(at *endpoints) error {
 	at.key = make([]byte, 32)
 	rand.Read(at.key) // never fails (crypto/rand)
-	var canary netip.AddrPort
-	for _, l := range []struct {
-		listener **net.TCPListener
-		addr     *netip.AddrPort
-	}{{&d.control, &at.control}, {&d.canary, &canary}} {
-		ln, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	server := &http.Server{Handler: answerProof(at.key), ReadTimeout: 5 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
+	server.SetKeepAlivesEnabled(false)
+	for _, ip := range []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback} {
+		control, err := net.ListenTCP("tcp", &net.TCPAddr{IP: ip})
+		if ip.To4() == nil && (errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.EAFNOSUPPORT)) {
+			break // a host without IPv6
+		}
 		if err != nil {
 			return fmt.Errorf("open the proof's listener: %w", err)
 		}
-		*l.listener = ln
-		*l.addr = netip.AddrPortFrom(HostLoopback, ln.Addr().(*net.TCPAddr).AddrPort().Port())
+		d.controls = append(d.controls, control)
+		canary, err := net.ListenTCP("tcp", &net.TCPAddr{IP: ip})
+		if err != nil {
+			return fmt.Errorf("open the proof's listener: %w", err)
+		}
+		d.canaries = append(d.canaries, canary)
+		at.canaries = append(at.canaries, mapped(canary))
+		if to := mapped(control); to.Addr().Is6() {
+			at.control6 = to
+		} else {
+			at.control = to
+		}
+		go func() { _ = server.Serve(control) }()
 	}
-	at.peers, at.canaries = append(at.peers, at.control), []netip.AddrPort{canary}
-	server := &http.Server{Handler: answerProof(at.key), ReadTimeout: 5 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
-	server.SetKeepAlivesEnabled(false)
-	go func() { _ = server.Serve(d.control) }()
 	return nil
 }
 

@@ -9,20 +9,21 @@ import (
 	"strings"
 )
 
-// reachable is at with the gate that the container of process pid can reach.
+// reachable is at with the gate, or the proof's listener, that the container of
+// process pid can reach.
 // pasta gives a container the families that the host has routes of, some versions
 // also link-local IPv4 without any: the container's routes tell, not the host's.
 // Where both families are there, one is enough to open.
 func (at endpoints) reachable(pid int) (endpoints, error) {
-	if !at.gate6.IsValid() {
+	if !at.gate6.IsValid() && !at.control6.IsValid() {
 		return at, nil
 	}
 	table, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/route", pid))
 	if err != nil {
 		return at, fmt.Errorf("read the container's routes: %w", err)
 	}
-	if !routed(string(table), at.gate.Addr()) {
-		at.gate = at.gate6
+	if !routed(string(table), HostLoopback) {
+		at.gate, at.control = at.gate6, at.control6
 	}
 	return at, nil
 }

@@ -22,7 +22,8 @@ type endpoints struct {
 
 	// Of a run without a gate.
 	control       netip.AddrPort   // what answers the proof
-	peers         []netip.AddrPort // that are open at first, control among them
+	control6      netip.AddrPort   // as gate6
+	peers         []netip.AddrPort // that are open
 	hosts, resolv string           // files of its own; "" is that of all runs
 }
 
@@ -138,7 +139,7 @@ func (s Spec) fence(at endpoints) (*handshake.Fence, error) {
 		return f, nil
 	case NetNoGate:
 		return &handshake.Fence{
-			Policy: directPolicy(at.peers, at.canaries, s.NoGate.DNS),
+			Policy: directPolicy(append(slices.Clone(at.peers), at.control), at.canaries, s.NoGate.DNS),
 			Proof:  handshake.Proof{Control: at.control.String(), Key: at.key},
 		}, nil
 	case NetNone:

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/aisb-dev/aisb/gate"
@@ -46,9 +47,9 @@ type directSide struct {
 	book     *direct.Book
 	hosts    *direct.HostsFile
 	log      *gate.Log
-	file     *os.File         // of log
-	control  *net.TCPListener // answers during the proof
-	canary   *net.TCPListener // nobody may come
+	file     *os.File           // of log
+	controls []*net.TCPListener // answer during the proof, see openControl
+	canaries []*net.TCPListener // nobody may come
 	every    time.Duration
 	found    chan []direct.Answer
 	stop     context.CancelFunc // of the look-ups
@@ -155,7 +156,9 @@ func (d *directSide) proved() {
 	if d == nil {
 		return
 	}
-	d.control.Close() // nobody can reach it any more
+	for _, l := range d.controls {
+		l.Close() // nobody can reach it any more
+	}
 	var ctx context.Context
 	ctx, d.stop = context.WithCancel(context.Background())
 	go func() {
@@ -249,10 +252,8 @@ func (d *directSide) close() Opened {
 		return Opened{}
 	}
 	d.stop()
-	for _, l := range []*net.TCPListener{d.control, d.canary} {
-		if l != nil {
-			l.Close()
-		}
+	for _, l := range slices.Concat(d.controls, d.canaries) {
+		l.Close()
 	}
 	if d.hosts != nil {
 		d.hosts.Close()

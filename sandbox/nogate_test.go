@@ -31,8 +31,8 @@ func TestLoweringWithoutAGate(t *testing.T) {
 	}
 	control := netip.MustParseAddrPort("169.254.1.3:4002")
 	at := endpoints{
-		canary: netip.MustParseAddrPort("169.254.1.3:4001"), key: make([]byte, 32), control: control,
-		peers: []netip.AddrPort{netip.MustParseAddrPort("93.184.215.14:443"), control}, hosts: "/s/hosts",
+		canaries: []netip.AddrPort{netip.MustParseAddrPort("169.254.1.3:4001")}, key: make([]byte, 32), control: control,
+		peers: []netip.AddrPort{netip.MustParseAddrPort("93.184.215.14:443")}, hosts: "/s/hosts",
 	}
 	for _, withDNS := range []bool{false, true} {
 		s := spec()
@@ -79,17 +79,21 @@ func TestControlAnswers(t *testing.T) {
 	if err := d.openControl(&at); err != nil {
 		t.Fatal(err)
 	}
-	defer d.control.Close()
-	defer d.canary.Close()
-	if len(at.peers) != 2 || at.peers[1] != at.control || at.control.Addr() != HostLoopback || at.canary == at.control {
+	defer func() {
+		for _, l := range slices.Concat(d.controls, d.canaries) {
+			l.Close()
+		}
+	}()
+	if at.control.Addr() != HostLoopback || len(at.canaries) != len(d.controls) || slices.Contains(at.canaries, at.control) ||
+		len(d.controls) == 2 && at.control6.Addr() != HostLoopback6 {
 		t.Errorf("%+v", at)
 	}
-	req, err := http.NewRequest(http.MethodGet, "http://"+d.control.Addr().String()+"/healthz", nil)
+	req, err := http.NewRequest(http.MethodGet, "http://"+d.controls[0].Addr().String()+"/healthz", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("X-Aisb-Nonce", "nonce")
-	resp, err := http.DefaultTransport.RoundTrip(req)
+	resp, err := (&http.Transport{}).RoundTrip(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +107,7 @@ func TestControlAnswers(t *testing.T) {
 	d.every, d.found = time.Hour, make(chan []direct.Answer)
 	d.proved()
 	defer d.stop()
-	if c, err := net.Dial("tcp", d.control.Addr().String()); err == nil {
+	if c, err := net.Dial("tcp", d.controls[0].Addr().String()); err == nil {
 		c.Close()
 		t.Error("it answers still")
 	}
@@ -112,7 +116,7 @@ func TestControlAnswers(t *testing.T) {
 // What happens to names is in the run's log, in the gate's form, each once.
 func TestNotes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	file, err := os.Create(path)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}

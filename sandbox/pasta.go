@@ -39,7 +39,7 @@ func pastaOptions(mode NetMode) []string {
 	switch mode {
 	case NetFull:
 		options[1] = "none"
-	case NetAllow:
+	case NetAllow, NetNoGate:
 		options = append(options, "--map-host-loopback", HostLoopback6.String())
 	}
 	return append(options,

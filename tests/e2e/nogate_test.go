@@ -67,7 +67,7 @@ func TestNoGate(t *testing.T) {
 		"udp,169.254.1.1,53 EPERM\n", "tcp,169.254.1.1,53 ECONNREFUSED\n", "udp,"+routerAddr+",53 EPERM\n",
 		"tcp,169.254.1.3,80 ECONNREFUSED\n", "no rights\n", "read-only\n")
 	wantNot(t, "environment", o.stdout, "proxy=", "PROXY=")
-	wantIn(t, "receipt", o.stderr, "aisb: warning: --no-gate: addresses are open", "fence proved by 8 of 8 probes",
+	wantIn(t, "receipt", o.stderr, "aisb: warning: --no-gate: addresses are open", "fence proved by 9 of 9 probes",
 		"no gate: 2 addresses and ports of 1 name were open", "the fence refused")
 	for _, e := range internet.since(t, mark) {
 		if e.Name != "allowed.test" && e.Host != "allowed.test" && !strings.HasPrefix(e.Addr, originAddr+":") {
@@ -214,6 +214,20 @@ func TestNoGateIPv6(t *testing.T) {
 		"tcp,six.test,8080 ECONNREFUSED\n", "tcp,"+evilAddr+",80 ECONNREFUSED\n")
 }
 
+// A host without IPv4 proves its fence over IPv6.
+func TestNoGateIPv6OnlyHost(t *testing.T) {
+	_, enter := anotherHost(t, ipv6Only)
+	o := call{dir: project(t), enter: enter}.aisb(t, []string{"--no-gate", "--allow", "six.test", "--resolver", router6}, sh(
+		"curl -sS http://six.test/; curl -s -g 'http://["+evilAddr6+"]/'; echo $?")...)
+	o.wantStatus(t, 0)
+	if want := "origin GET six.test /\n7\n"; o.stdout != want {
+		t.Errorf("got %q, want %q", o.stdout, want)
+	}
+	if saw := newestProof(t); saw["tcp-public"] != "absent" || saw["tcp-public-ipv6"] != "refused" || saw["control"] != "answered" {
+		t.Errorf("the proof saw %v", saw)
+	}
+}
+
 // Nothing is left of a run whose aisb was killed: there is no gate to clean up.
 func TestNoGateKilled(t *testing.T) {
 	gone := wantNothingLeft(t)
@@ -240,7 +254,7 @@ func TestNoGateDNS(t *testing.T) {
 	wantIn(t, "what was seen", o.stdout, "nameserver 169.254.1.1\n", "name,evil.test,80 "+evilAddr+"\n", "udp,169.254.1.1,53 answer of ",
 		"tcp,169.254.1.1,53 open\n", "tcp,allowed.test,80 open\n", "tcp,evil.test,80 ECONNREFUSED\n", "udp,"+routerAddr+",53 EPERM\n",
 		"tcp,169.254.1.1,80 ECONNREFUSED\n")
-	wantIn(t, "warnings", o.stderr, "aisb: warning: --no-gate=dns: the sandbox can ask", "fence proved by 6 of 6 probes")
+	wantIn(t, "warnings", o.stderr, "aisb: warning: --no-gate=dns: the sandbox can ask", "fence proved by 7 of 7 probes")
 }
 
 // resolveLikeTheHost makes the fake internet's name server that of pasta, which reads
