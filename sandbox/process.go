@@ -86,6 +86,9 @@ func (s *Session) hello(ctx context.Context) (int, error) {
 	if conmon, err := parentOf("/proc", m.PID); err == nil {
 		s.podman.conmon = openHandle(conmon)
 	}
+	if err := checkNamespaces("/proc", m.PID); err != nil {
+		return 0, err
+	}
 	return m.PID, s.entry.SetReadDeadline(time.Time{})
 }
 

@@ -60,6 +60,7 @@ type layout struct {
 	Pause    string   // the point at which the start waits for box.spoil
 	NoNet    bool     // nothing is outside: for starts that end before the proof
 	Writable bool     // /bin/test-harness can be written to
+	RootRW   bool     // so can the root file system
 	Extra    []string // more tmpfs mounts
 	Probes   int
 }
@@ -156,7 +157,10 @@ func (l layout) build(root string) error {
 			return fmt.Errorf("build root: %w", err)
 		}
 	}
-	return nil
+	if l.RootRW {
+		return nil
+	}
+	return unix.Mount("", "/", "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")
 }
 
 // placeFor makes a mount point.

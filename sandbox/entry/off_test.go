@@ -52,6 +52,7 @@ func TestNothingStartsWhenSomethingIsOff(t *testing.T) {
 		"extra mount":    {layout: layout{Extra: []string{"/extra"}}, stage: "fence", status: 78, error: `mount "/extra" (tmpfs, "/") was not asked for`},
 		"hidden mount":   {layout: layout{Extra: []string{"/project"}}, stage: "fence", status: 78, error: `two mounts lie on "/project"`},
 		"writable mount": {layout: layout{Writable: true}, stage: "fence", status: 78, error: "is writable"},
+		"writable root":  {layout: layout{RootRW: true}, stage: "fence", status: 78, error: "root file system is writable"},
 		"new privileges": {layout: layout{NoNNP: true}, stage: "fence", status: 78, error: "no_new_privs is 0"},
 		"uid not mapped": {change: func(_ *box, cfg *handshake.Config) { cfg.UID, cfg.UserMap.Inside = 5000, 5000 }, stage: "fence", status: 78, error: "uid 5000 is not mapped"},
 		"not the user":   {change: func(_ *box, cfg *handshake.Config) { cfg.GroupMap.Outside = 0 }, stage: "fence", status: 78, error: "gid 1000 is not you"},

@@ -91,6 +91,8 @@ func compareMounts(have []mountinfo.Mount, want []handshake.Mount) string {
 		switch {
 		case i >= 0 && want[i].ReadOnly && !m.ReadOnly():
 			return fmt.Sprintf("mount %q is writable", m.Target)
+		case m.Target == "/" && !m.ReadOnly():
+			return "the root file system is writable"
 		case i < 0 && !isOwn(m):
 			return fmt.Sprintf("mount %q (%s, %q) was not asked for", m.Target, m.Type, m.Root)
 		}

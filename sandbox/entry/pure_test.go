@@ -45,6 +45,7 @@ func TestMountsOfPodman(t *testing.T) {
 		"proc of the host":   {old: "/ /proc rw", new: "/1 /proc rw", wrong: `mount "/proc" (proc, "/1")`},
 		"tmpfs as proc":      {old: "- proc proc rw\n271", new: "- tmpfs proc rw\n271", wrong: `mount "/proc" (tmpfs, "/")`},
 		"rw entrypoint":      {old: entryPath + " ro,", new: entryPath + " rw,", wrong: "is writable"},
+		"writable root":      {old: " / / ro,", new: " / / rw,", wrong: "root file system is writable"},
 		"no project":         {old: "/project rw", new: "/proc/x rw", wrong: `mount "/proc/x"`},
 		"more of the kernel": {line: `9 8 0:86 / /sys/devices/virtual/powercap ro,relatime - tmpfs tmpfs rw,size=0k`},
 	} {

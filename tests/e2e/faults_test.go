@@ -19,7 +19,7 @@ func wantRefusedStart(t *testing.T, dir string, o outcome, status int, part stri
 		t.Error("the command ran")
 	}
 	o.wantStatus(t, status)
-	if n := strings.Count(o.stderr, "error: "); n != 1 {
+	if n := strings.Count("\n"+o.stderr, "\naisb: error: "); n != 1 {
 		t.Errorf("%d lines of error:\n%s", n, o.stderr)
 	}
 	wantIn(t, "error", o.stderr, "aisb: error: ", part, "aisb: hint: ")
