@@ -39,6 +39,9 @@ func Lab(t testing.TB) { t.Helper(); must(t, "lab", lab()) }
 // Root needs uid 0 with the rights to make namespaces and networks.
 func Root(t testing.TB) { t.Helper(); must(t, "root", root()) }
 
+// VM needs the emulator of tests/vm.
+func VM(t testing.TB) { t.Helper(); must(t, "vm", vm()) }
+
 // Missing is for a need that only the test itself can find out about: it skips
 // the test for want of what, one of the names above, or fails it where that is
 // required.
@@ -154,6 +157,11 @@ func lab() error {
 		return fmt.Errorf("the lab needs root: %w", err)
 	}
 	_, err := exec.LookPath("debootstrap")
+	return err
+}
+
+func vm() error {
+	_, err := exec.LookPath("qemu-system-x86_64")
 	return err
 }
 

@@ -1,0 +1,177 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// The guest's ends of two virtio ports, by their names there. The host's ends
+// are descriptors of the emulator.
+const (
+	portOut    = "aisb-out"    // what the command prints
+	portStatus = "aisb-status" // "started", later "ended STATUS"
+
+	outFD, statusFD = 3, 4
+)
+
+// emulatorArgs are the machine: hardware that any Debian has drivers for, and no
+// network but the one that the disk's own configuration makes inside.
+func emulatorArgs(dir, job, console string) []string {
+	return []string{
+		"-nodefaults", "-no-user-config", "-display", "none",
+		"-no-reboot",                                 // with panic=-1, a panic ends the emulator
+		"-machine", "q35,sata=off,usb=off,smbus=off", // less to find drivers for
+		"-accel", "kvm", "-accel", "tcg", "-cpu", "max,la57=off,svm=off", "-smp", "2", "-m", "2048",
+		"-kernel", filepath.Join(dir, "vmlinuz"), "-initrd", filepath.Join(dir, "initrd"),
+		// Emulated, each of these is paid for many times over: messages on a serial
+		// line, the detours around branches, tests of ciphers, a slower clock.
+		"-append", "root=/dev/vda rw console=ttyS0 panic=-1 quiet mitigations=off cryptomgr.notests tsc=reliable nowatchdog systemd.default_timeout_start_sec=900",
+		// Writes go to a file without a name, which ends with the emulator.
+		"-drive", "if=virtio,format=raw,snapshot=on,cache=unsafe,file=" + comma(filepath.Join(dir, "disk.img")),
+		"-drive", "if=virtio,format=raw,readonly=on,file=" + comma(job),
+		"-device", "virtio-rng-pci", // or the guest waits for entropy
+		"-device", "virtio-serial-pci",
+		"-chardev", fmt.Sprintf("file,id=out,path=/dev/fd/%d", outFD),
+		"-device", "virtserialport,chardev=out,name=" + portOut,
+		"-chardev", fmt.Sprintf("file,id=status,path=/dev/fd/%d", statusFD),
+		"-device", "virtserialport,chardev=status,name=" + portStatus,
+		"-chardev", "file,id=console,path=" + comma(console), "-serial", "chardev:console",
+	}
+}
+
+// comma doubles commas, as the emulator's options want them in a value.
+func comma(s string) string { return strings.ReplaceAll(s, ",", ",,") }
+
+// machine is an emulator that runs.
+type machine struct {
+	cmd         *exec.Cmd
+	out, status *os.File
+}
+
+// boot starts a machine, which ends with ctx or with this process.
+func boot(ctx context.Context, args []string) (*machine, error) {
+	out, outGuest, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer outGuest.Close()
+	status, statusGuest, err := os.Pipe()
+	if err != nil {
+		out.Close()
+		return nil, err
+	}
+	defer statusGuest.Close()
+	// nice(1) becomes the emulator: the same process, so the same pid to end.
+	cmd := exec.CommandContext(ctx, "nice", append([]string{"-n", "10", emulator}, args...)...)
+	cmd.ExtraFiles = []*os.File{outGuest, statusGuest} // from descriptor 3 on
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var said strings.Builder
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		return nil, errors.Join(err, out.Close(), status.Close())
+	}
+	return &machine{cmd: cmd, out: out, status: status}, nil
+}
+
+// end ends the machine and tells how it ended by itself, if it did.
+func (m *machine) end() error {
+	_ = m.cmd.Process.Kill() // it may have ended just now
+	err := m.cmd.Wait()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() > 0 {
+		return fmt.Errorf("%s: %w\n%s", emulator, err, lastLines(fmt.Sprint(m.cmd.Stderr), 10))
+	}
+	return nil
+}
+
+// errEnded is a machine that ended before its command did.
+var errEnded = errors.New("the machine ended before the command did")
+
+// follow reads the status port until the command's end.
+func follow(r io.Reader, started func()) (int, error) {
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		word, rest, _ := strings.Cut(strings.TrimSpace(lines.Text()), " ")
+		switch word {
+		case "started":
+			started()
+		case "ended":
+			n, err := strconv.ParseUint(rest, 10, 8)
+			if err != nil {
+				return 0, fmt.Errorf("the machine names the status %q", rest)
+			}
+			return int(n), nil
+		}
+	}
+	return 0, errors.Join(errEnded, lines.Err())
+}
+
+// run boots a machine for one command, and returns the command's status.
+func (p place) run(ctx context.Context, o options) (int, error) {
+	work, err := os.MkdirTemp("", "aisb-vm-")
+	if err != nil {
+		return statusFailed, err
+	}
+	defer os.RemoveAll(work)
+	console := filepath.Join(work, "console")
+	if o.console != "" {
+		if console, err = filepath.Abs(o.console); err != nil {
+			return statusFailed, err
+		}
+	}
+	job := filepath.Join(work, "job.tar")
+	if err := writeJob(job, o); err != nil {
+		return statusFailed, err
+	}
+	late, cancel := context.WithTimeout(ctx, o.limit)
+	defer cancel()
+	code, err := runMachine(late, emulatorArgs(p.dir, job, console), os.Stdout)
+	switch {
+	case err == nil:
+		return code, nil
+	case ctx.Err() != nil:
+		return 128 + int(syscall.SIGTERM), errors.New("interrupted")
+	case late.Err() != nil:
+		code, err = statusLate, fmt.Errorf("the command had not ended after %v", o.limit)
+	}
+	if text, rerr := os.ReadFile(console); rerr == nil && len(text) > 0 {
+		err = fmt.Errorf("%w; the console's last lines:\n%s", err, lastLines(string(text), 20))
+	}
+	return code, err
+}
+
+// runMachine boots, copies what the command prints to w, and ends the machine as
+// soon as the command has ended: there is nothing to shut down.
+func runMachine(ctx context.Context, args []string, w io.Writer) (int, error) {
+	start := time.Now()
+	m, err := boot(ctx, args)
+	if err != nil {
+		return statusFailed, err
+	}
+	copied := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(w, m.out)
+		copied <- err
+	}()
+	code, err := follow(m.status, func() {
+		say("booted in %s", time.Since(start).Round(time.Second))
+	})
+	// The guest's write has returned, so all of it is in the pipe by now.
+	if ended := m.end(); err != nil {
+		return statusFailed, errors.Join(err, ended, <-copied)
+	}
+	say("ended after %s", time.Since(start).Round(time.Second))
+	return code, <-copied
+}
