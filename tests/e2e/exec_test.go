@@ -322,7 +322,11 @@ func TestExecTerminal(t *testing.T) {
 	x := &terminal{t: t, pty: master, cmd: cmd, screen: &output{}, ended: make(chan struct{})}
 	go io.Copy(x.screen, master) // ends with the test's closing it
 	go func() {
-		cmd.Wait()
+		cmd.Wait() // the status is in ProcessState
+		io.WriteString(slave, "<the end>")
+		for !strings.Contains(x.screen.String(), "<the end>") { // all before it was copied
+			time.Sleep(5 * time.Millisecond)
+		}
 		close(x.ended)
 	}()
 	x.waitScreen("ready", 1)
