@@ -83,7 +83,7 @@ func TestResolvConfChanges(t *testing.T) {
 	c := call{dir: project(t), enter: []string{"unshare", "--mount", "--", "/bin/sh", "-ec",
 		`mount --bind "$0" "$(readlink -f /etc/resolv.conf)"; exec "$@"`, conf}}
 	mark := internet.mark()
-	l := c.startAny(t, "run", "--image", testImage, "--ephemeral-home", "--net-backend", netBackend(), "--allow", "allowed.test", "--",
+	l := c.startAny(t, "run", "--image", testImage, "--ephemeral-home", "--net-backend", backend, "--allow", "allowed.test", "--",
 		"/bin/sh", "-c", "echo ready\n"+`while read -r path; do curl -s -o /dev/null -w "$path %{http_code}\n" http://allowed.test/$path; done`)
 	l.waitOut("ready\n")
 	l.say("before")
@@ -102,14 +102,6 @@ func TestResolvConfChanges(t *testing.T) {
 			t.Errorf("%s came to %s, want %s", path, e.Addr, addr)
 		}
 	}
-}
-
-// netBackend is the backend of the runs by its name.
-func netBackend() string {
-	if backend == "" {
-		return "auto"
-	}
-	return backend
 }
 
 // TestPodmanByHand: what a user does to the container with podman ends the run,
