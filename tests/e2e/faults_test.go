@@ -42,7 +42,7 @@ func TestPoint4SpoiledFence(t *testing.T) {
 		{"policy accepts", "applied", "nft chain inet aisb output '{ policy accept; }'", readBack},
 		{"a chain more", "applied", "nft add chain inet aisb other", readBack},
 		{"a set more", "applied", "nft add set inet aisb other '{ type ipv4_addr; }'", readBack},
-		{"a rule less", "applied", `nft -a list chain inet aisb output | sed -n 's/.*probe udp-dns.*handle //p' >/run/h
+		{"a rule less", "applied", `nft -a list chain inet aisb output | sed -n 's/.*probe udp-dns".*handle //p' >/run/h
 			nft delete rule inet aisb output handle "$(cat /run/h)"`, readBack},
 		{"dormant after the read-back", "verified", "nft add table inet aisb '{ flags dormant; }'", "proof of the fence"},
 		{"accepted after the read-back", "verified", "nft insert rule inet aisb output accept", "proof of the fence"},
