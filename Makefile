@@ -11,7 +11,7 @@ BUILD    = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.release=$
 FUZZTIME ?= 10s
 
 .NOTPARALLEL: # one target installs what the next needs
-.PHONY: help setup build run test unit lint fuzz spike e2e e2e-inner bench soak lab clean
+.PHONY: help setup build run test unit lint fuzz spike e2e e2e-inner vm bench soak lab clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -43,6 +43,9 @@ e2e: ## real podman, pasta and nftables, on this host or in the lab
 e2e-inner: ## the same with the network backend that is the default
 	AISB_E2E_BACKEND=inner tests/e2e/run
 
+vm: ## a Debian 13 that boots, with systemd, and sandboxes on it
+	tests/vm/run
+
 spike: ## the experiments that the design rests on, printed
 	tests/spike/run
 
@@ -55,5 +58,5 @@ soak: ## a gate under load for SOAK (30m): memory, goroutines and sockets return
 lab: ## make the lab: a disposable Debian 13 with rootless podman
 	tests/lab/lab make
 
-clean: ## remove what was built here; the lab's cache stays
+clean: ## remove what was built here; the cache of lab and VM stays
 	rm -rf aisb dist
