@@ -38,7 +38,7 @@ const restless = `while :; do
 	while read -r path; do
 		case $path in
 		tunnel-*) code=$(curl -sk -o /dev/null -w '%{http_connect}' https://allowed.test/$path) ;;
-		*) code=$(curl -s -o /dev/null -w '%{http_code}' http://allowed.test/$path) ;;
+		*) code=$(curl -sS -o /dev/null -w '%{http_code}' http://allowed.test/$path) ;;
 		esac
 		echo "$path $code"
 	done
@@ -84,6 +84,12 @@ func TestSuspended(t *testing.T) {
 	}
 	for _, p := range parts {
 		t.Run(p.name, func(t *testing.T) {
+			pause := pause
+			if p.name == "pasta" {
+				// Its clients inside don't stand still: after a minute a connection
+				// that was begun meanwhile failed. What sleeps, sleeps with them: "all".
+				pause = min(pause, 4*time.Second)
+			}
 			suspended(t, pause, p.silences, signal(syscall.SIGSTOP, p.pid), signal(syscall.SIGCONT, p.pid))
 		})
 	}
