@@ -142,7 +142,7 @@ func newSource(f *os.File, path string) (*source, error) {
 		return nil, fmt.Errorf("stat %q: no inode", path)
 	}
 	return &source{
-		file: f, path: path, dir: info.IsDir(), regular: info.Mode().IsRegular(), links: st.Nlink, device: info.Mode()&fs.ModeDevice != 0, socket: info.Mode()&fs.ModeSocket != 0,
+		file: f, path: path, dir: info.IsDir(), regular: info.Mode().IsRegular(), links: uint64(st.Nlink), device: info.Mode()&fs.ModeDevice != 0, socket: info.Mode()&fs.ModeSocket != 0, //nolint:unconvert // 32 bits on arm64
 		uid: int(st.Uid), dev: st.Dev, ino: st.Ino,
 	}, nil
 }
