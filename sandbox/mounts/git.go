@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -124,7 +125,7 @@ func (p *Plan) recordProject(project *source, o Options, repo *repository) {
 // repository; so the rest is filled from the index, in the sandbox, where git
 // may run what the repository says. Where that isn't possible commits aren't.
 func (p *Plan) standIn(o Options, repo *repository, sub string) (readOnly bool, err error) {
-	n, err := indexEntries(filepath.Join(repo.dir, "index"))
+	n, err := indexEntries(repo.dir)
 	reason := ""
 	switch {
 	case o.ReadOnly:
@@ -187,8 +188,8 @@ func makeMountPoint(path string, file bool) error {
 
 // indexEntries reads the number of entries off the head of git's index
 // (gitformat-index(5)).
-func indexEntries(path string) (uint32, error) {
-	f, err := os.Open(path)
+func indexEntries(dir string) (uint32, error) {
+	f, err := openRegular(dir, "index")
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil // nothing added yet
 	}
@@ -197,7 +198,7 @@ func indexEntries(path string) (uint32, error) {
 	}
 	defer f.Close()
 	var head [12]byte
-	if _, err := f.Read(head[:]); err != nil {
+	if _, err := io.ReadFull(f, head[:]); err != nil {
 		return 0, err
 	}
 	if string(head[:4]) != "DIRC" {
@@ -207,9 +208,10 @@ func indexEntries(path string) (uint32, error) {
 }
 
 // warnAlternates tells of objects that lie in another repository. The file is
-// the agent's to write, so what it names is never mounted.
+// the agent's to write, so what it names is never mounted, and it may be a FIFO
+// that nobody writes to, or a link to a device or a secret.
 func (p *Plan) warnAlternates(common string) {
-	b, err := os.ReadFile(filepath.Join(common, "objects/info/alternates"))
+	b, err := readSmall(common, "objects/info/alternates", 1<<20)
 	if err != nil {
 		return
 	}

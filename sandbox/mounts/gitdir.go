@@ -44,7 +44,7 @@ func findRepository(dir string) (*repository, error) {
 // (gitrepository-layout(5)). It only reads; verify decides.
 func readLink(root string) (*repository, error) {
 	path := filepath.Join(root, ".git")
-	b, err := readLimited(path)
+	b, err := readSmall(root, ".git", gitFileLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func readLink(root string) (*repository, error) {
 		return nil, fmt.Errorf("%q names the git directory %q: %v", path, name, errnoText(err))
 	}
 	r.common = r.dir
-	b, err = readLimited(filepath.Join(r.dir, "commondir"))
+	b, err = readSmall(r.dir, "commondir", gitFileLimit)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
 	}
@@ -70,15 +70,6 @@ func readLink(root string) (*repository, error) {
 		return nil, fmt.Errorf("%q names the git directory %q: %v", r.dir+"/commondir", name, errnoText(err))
 	}
 	return r, nil
-}
-
-func readLimited(path string) ([]byte, error) {
-	dir, err := os.OpenFile(filepath.Dir(path), os.O_RDONLY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	return readBeneath(dir, filepath.Base(path), gitFileLimit)
 }
 
 func realFrom(dir, name string) (string, error) {

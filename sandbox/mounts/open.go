@@ -3,6 +3,7 @@ package mounts
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -198,8 +199,19 @@ func openBeneath(dir *os.File, rel string, resolve uint64) (*os.File, error) {
 	}
 }
 
-// readBeneath reads a small regular file below dir, without any symbolic link.
-func readBeneath(dir *os.File, rel string, limit int) ([]byte, error) {
+// openRegular opens a regular file below a directory for reading. Below that
+// nothing may be a link, and nothing is waited for, as the opening of a FIFO waits
+// for its writer.
+func openRegular(path, rel string) (*os.File, error) {
+	dir, err := os.OpenFile(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return openRegularBeneath(dir, rel)
+}
+
+func openRegularBeneath(dir *os.File, rel string) (*os.File, error) {
 	f, err := openBeneath(dir, rel, noLinks)
 	if err != nil {
 		return nil, err
@@ -212,22 +224,37 @@ func readBeneath(dir *os.File, rel string, limit int) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", rel)
 	}
-	if info.Size() > int64(limit) {
-		return nil, fmt.Errorf("%s is larger than %d bytes", rel, limit)
-	}
 	// The descriptor is of the checked file: opening the name again could be
 	// another one.
-	r, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
+	return os.Open(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
+}
+
+// readSmall reads a small regular file of a directory in the same way.
+func readSmall(dir, rel string, limit int64) ([]byte, error) {
+	f, err := openRegular(dir, rel)
 	if err != nil {
 		return nil, err
 	}
-	defer r.Close()
-	b := make([]byte, info.Size())
-	n, err := r.Read(b)
-	if n == len(b) {
-		err = nil
+	return readAtMost(f, limit)
+}
+
+// readBeneath reads a small regular file below dir, without any symbolic link.
+func readBeneath(dir *os.File, rel string, limit int64) ([]byte, error) {
+	f, err := openRegularBeneath(dir, rel)
+	if err != nil {
+		return nil, err
 	}
-	return b[:n], err
+	return readAtMost(f, limit)
+}
+
+// readAtMost reads a file to its end and closes it. One that is longer is an error.
+func readAtMost(f *os.File, limit int64) ([]byte, error) {
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = fmt.Errorf("it is larger than %d bytes", limit)
+	}
+	return b, err
 }
 
 // errnoText is the bare reason of a file system error, for messages that name
