@@ -12,7 +12,7 @@ import (
 // down.
 type Area struct {
 	Path     string      `json:"path"`
-	ReadOnly bool        `json:"ro,omitempty"`
+	ReadOnly bool        `json:"ro,omitempty"`     // nothing can be written to it, FIFOs included
 	Chain    [][2]uint64 `json:"chain"`            // device and inode of it and of every directory above
 	Device   string      `json:"device,omitempty"` // of its file system
 	Root     string      `json:"root,omitempty"`   // its path in that
@@ -26,7 +26,7 @@ func Areas(ms []Mount) ([]Area, error) {
 	}
 	areas := make([]Area, 0, len(ms))
 	for _, m := range ms {
-		a := Area{Path: m.Source, ReadOnly: m.ReadOnly}
+		a := Area{Path: m.Source, ReadOnly: m.ReadOnly && !m.Pipes}
 		for _, id := range chain(m.Source) {
 			a.Chain = append(a.Chain, [2]uint64{id.dev, id.ino})
 		}

@@ -135,3 +135,28 @@ func TestLocate(t *testing.T) {
 		}
 	}
 }
+
+// Who may only read a directory can still write to a FIFO in it.
+func TestPipesJoin(t *testing.T) {
+	h := testHost(t)
+	base := h.Home + "/code/project"
+	mkdir(t, base+"/sub", h.Home+"/alone")
+	fifo(t, base+"/sub/pipe")
+	meet := func(dir, extra string) bool {
+		t.Helper()
+		p := plan(t, h, Options{Dir: dir, ReadOnly: true, Extra: []string{extra + ":/mnt/x:ro"}})
+		areas, err := Areas(p.Mounts)
+		if err != nil || len(areas) != 2 {
+			t.Fatal(areas, err)
+		}
+		return areas[0].Meets(areas[0]) // of /mnt/x
+	}
+	for _, extra := range []string{base, base + "/sub/pipe"} {
+		if !meet(h.Home+"/alone", extra) {
+			t.Errorf("%s: two who read it don't meet", extra)
+		}
+	}
+	if meet(base, h.Home+"/alone") {
+		t.Error("two who read a directory without a FIFO meet")
+	}
+}

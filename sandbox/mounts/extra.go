@@ -1,7 +1,6 @@
 package mounts
 
 import (
-	"cmp"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -114,6 +113,7 @@ func checkTarget(target string) *Refusal {
 
 // addExtra adds the mounts that the user asks for.
 func (p *Plan) addExtra(places []place, h Host, o Options) error {
+	var sources []*source
 	for _, flag := range o.Extra {
 		e, err := parseExtra(flag)
 		if err != nil {
@@ -134,6 +134,12 @@ func (p *Plan) addExtra(places []place, h Host, o Options) error {
 			return err
 		}
 		p.Mounts = append(p.Mounts, s.mount(e.target, e.readOnly))
+		sources = append(sources, s)
+	}
+	for _, s := range sources { // by now all mounts are known, in whatever order they were named
+		if err := s.ledOut(p.Mounts); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -141,7 +147,7 @@ func (p *Plan) addExtra(places []place, h Host, o Options) error {
 // judgeExtra is milder than the judgement of the project: the user named this
 // path, so a secret is only pointed out. What lets the agent out stays refused.
 func (p *Plan) judgeExtra(places []place, h Host, o Options, e extra, s *source) error {
-	if err := cmp.Or(s.ledOut(p.Mounts), s.oneName()); err != nil {
+	if err := s.oneName(); err != nil {
 		return err
 	}
 	if s.device {

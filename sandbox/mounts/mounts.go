@@ -56,6 +56,7 @@ type Mount struct {
 	Source   string // absolute, without symbolic links
 	Target   string // absolute path in the container
 	ReadOnly bool
+	Pipes    bool   // there is a FIFO, or may be: a read-only mount stops nobody from writing to one
 	Dev, Ino uint64 // of Source as it was opened
 }
 

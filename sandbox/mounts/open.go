@@ -23,6 +23,7 @@ type source struct {
 	links    uint64 // names of it
 	device   bool
 	socket   bool
+	fifo     bool
 	uid      int
 	dev, ino uint64
 }
@@ -144,7 +145,8 @@ func newSource(f *os.File, path string) (*source, error) {
 	}
 	return &source{
 		file: f, path: path, dir: info.IsDir(), regular: info.Mode().IsRegular(), links: uint64(st.Nlink), device: info.Mode()&fs.ModeDevice != 0, socket: info.Mode()&fs.ModeSocket != 0, //nolint:unconvert // 32 bits on arm64
-		uid: int(st.Uid), dev: st.Dev, ino: st.Ino,
+		fifo: info.Mode()&fs.ModeNamedPipe != 0,
+		uid:  int(st.Uid), dev: st.Dev, ino: st.Ino,
 	}, nil
 }
 

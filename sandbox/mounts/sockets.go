@@ -3,7 +3,6 @@ package mounts
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 	"strconv"
@@ -125,6 +124,9 @@ func (p *Plan) checkSockets(h Host, o Options) error {
 			return err
 		}
 		p.Warnings = append(p.Warnings, r.warnings()...)
+		for i := range p.Mounts {
+			p.Mounts[i].Pipes = p.Mounts[i].Pipes || p.Mounts[i].Source == m.Source && (r.pipes || r.capped)
+		}
 	}
 	return nil
 }
@@ -135,6 +137,7 @@ type socketReport struct {
 	known  map[inode]socketKind
 	top    *source
 	capped bool
+	pipes  bool
 	idle   []string // sockets nobody listens on, FIFOs
 	open   []string // listening sockets, allowed
 }
@@ -146,6 +149,7 @@ func (r *socketReport) check(s *scan, bound []string) error {
 		if r.top.socket {
 			return r.judge(special{socket: true, dev: r.top.dev, ino: r.top.ino})
 		}
+		r.pipes = r.top.fifo
 		return nil
 	}
 	s.walk(r.top.file, "", 0)
@@ -190,6 +194,7 @@ func (r *socketReport) judgeBound(rel string) error {
 func (r *socketReport) judge(found special) error {
 	name := filepath.Join(r.top.path, found.rel)
 	if !found.socket {
+		r.pipes = true
 		r.idle = append(r.idle, name)
 		return nil
 	}
@@ -264,35 +269,3 @@ func list(names []string) string {
 }
 
 func quote(s string) string { return strconv.Quote(s) }
-
-// listeningPaths reads the absolute paths of listening sockets off the kernel
-// (proc_net_unix(5)). A missing file is an error: nothing could be told.
-func listeningPaths() ([]string, error) {
-	b, err := os.ReadFile("/proc/net/unix")
-	if err != nil {
-		return nil, err
-	}
-	return parseListening(string(b)), nil
-}
-
-// parseListening keeps lines whose flags hold __SO_ACCEPTCON (0x10000):
-// "Num RefCount Protocol Flags Type St Inode Path".
-func parseListening(table string) []string {
-	var paths []string
-	for line := range strings.Lines(table) {
-		line = strings.TrimSuffix(line, "\n")
-		fields := strings.Fields(line)
-		if len(fields) < 8 {
-			continue
-		}
-		flags, err := strconv.ParseUint(fields[3], 16, 64)
-		if err != nil || flags&0x10000 == 0 {
-			continue
-		}
-		// The path is the rest of the line, spaces included.
-		if i := strings.Index(line, " /"); i >= 0 {
-			paths = append(paths, filepath.Clean(line[i+1:]))
-		}
-	}
-	return paths
-}

@@ -55,7 +55,9 @@ func TestLinkLeftInTheProject(t *testing.T) {
 		wantRefusal(t, h, Options{Dir: dir, Extra: []string{extraPath(extra) + ":/mnt/x:ro"}}, "an agent can have made it", "name what it leads to")
 	}
 	shared := h.Home + "/shared:/mnt/shared"
-	wantRefusal(t, h, Options{Dir: dir, Extra: []string{shared, h.Home + "/shared/out:/mnt/x"}}, "leads out of", "")
+	for _, extra := range [][]string{{shared, h.Home + "/shared/out:/mnt/x"}, {h.Home + "/shared/out:/mnt/x", shared}} {
+		wantRefusal(t, h, Options{Dir: dir, Extra: extra}, "leads out of", "")
+	}
 	for _, o := range []Options{
 		{Extra: []string{dir + "/current:/mnt/x"}}, // it stays in the project
 		{Extra: []string{h.Home + "/own:/mnt/x"}},
