@@ -69,8 +69,8 @@ func TestGitLayouts(t *testing.T) {
 	w := h.Home + "/code"
 	newRepo(t, w+"/repo")
 	git(t, w+"/repo", "worktree", "add", "-q", w+"/tree")
-	git(t, w+"/repo", "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", w+"/repo", "vendor/sub")
-	git(t, w, "clone", "-q", "--bare", w+"/repo", w+"/bare.git")
+	git(t, w+"/repo", "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "file://"+w+"/repo", "vendor/sub") // no hard links
+	git(t, w, "clone", "-q", "--bare", "--no-hardlinks", w+"/repo", w+"/bare.git")
 	git(t, w+"/bare.git", "worktree", "add", "-q", "-b", "x", w+"/fromBare")
 	scratch := h.Home + "/scratch"
 

@@ -108,7 +108,7 @@ func TestGitWorksInside(t *testing.T) {
 	git(t, w+"/repo", "worktree", "add", "-q", w+"/rel")
 	write(t, w+"/rel/.git", "gitdir: ../repo/.git/worktrees/rel\n")
 	newRepo(t, w+"/super")
-	git(t, w+"/super", "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", w+"/repo", "vendor/sub")
+	git(t, w+"/super", "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "file://"+w+"/repo", "vendor/sub") // no hard links
 	// Old enough for git gc to forget a work tree that it doesn't see.
 	old := time.Now().AddDate(-1, 0, 0)
 	for _, name := range []string{"index", "gitdir", "HEAD", "."} {

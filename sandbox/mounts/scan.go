@@ -28,6 +28,8 @@ type special struct {
 // scan walks a tree for sockets and FIFOs without following a link.
 type scan struct {
 	found    []special
+	linked   []string // files with other names as well, of the first file in each directory
+	looked   bool     // at the links of a file of this directory
 	entries  int
 	deadline time.Time
 	capped   bool
@@ -50,6 +52,7 @@ func (s *scan) walk(dir *os.File, rel string, depth int) {
 		return
 	}
 	defer f.Close()
+	s.looked = false
 	var subdirs []string
 	for !s.full() {
 		n, err := unix.Getdents(int(f.Fd()), s.buf)
@@ -105,6 +108,12 @@ func (s *scan) entry(f *os.File, rel, name string, kind byte, subdirs []string) 
 	case unix.DT_DIR:
 		return append(subdirs, name)
 	case unix.DT_SOCK, unix.DT_FIFO, unix.DT_UNKNOWN:
+	case unix.DT_REG:
+		// A sample: who makes hard links makes them of whole trees (git clone, cp -l,
+		// package managers), and asking for each file would cost every start.
+		if s.looked {
+			return subdirs
+		}
 	default:
 		return subdirs
 	}
@@ -113,6 +122,11 @@ func (s *scan) entry(f *os.File, rel, name string, kind byte, subdirs []string) 
 		return subdirs
 	}
 	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		s.looked = true
+		if st.Nlink > 1 {
+			s.linked = append(s.linked, filepath.Join(rel, name))
+		}
 	case unix.S_IFDIR: // the file system doesn't tell types
 		return append(subdirs, name)
 	case unix.S_IFSOCK, unix.S_IFIFO:

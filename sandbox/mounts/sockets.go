@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -119,7 +120,7 @@ func (p *Plan) checkSockets(h Host, o Options) error {
 		if err != nil {
 			return err
 		}
-		r := socketReport{o: o, known: known, top: s}
+		r := socketReport{o: o, known: known, top: s, readOnly: !slices.ContainsFunc(p.Mounts, func(o Mount) bool { return o.Source == m.Source && !o.ReadOnly })}
 		if err := r.check(newScan(), bound); err != nil {
 			return err
 		}
@@ -133,13 +134,16 @@ func (p *Plan) checkSockets(h Host, o Options) error {
 
 // socketReport is what was found in one source.
 type socketReport struct {
-	o      Options
-	known  map[inode]socketKind
-	top    *source
-	capped bool
-	pipes  bool
-	idle   []string // sockets nobody listens on, FIFOs
-	open   []string // listening sockets, allowed
+	o     Options
+	known map[inode]socketKind
+	top   *source
+
+	readOnly bool
+	capped   bool
+	pipes    bool
+	idle     []string // sockets nobody listens on, FIFOs
+	open     []string // listening sockets, allowed
+	linked   []string // files with other names
 }
 
 // check walks the tree with s, and takes the sockets that the kernel lists where
@@ -154,6 +158,9 @@ func (r *socketReport) check(s *scan, bound []string) error {
 	}
 	s.walk(r.top.file, "", 0)
 	r.capped = s.capped
+	for _, rel := range s.linked {
+		r.linked = append(r.linked, filepath.Join(r.top.path, rel))
+	}
 	for _, found := range s.found {
 		if err := r.judge(found); err != nil {
 			return err
@@ -247,6 +254,9 @@ func (r *socketReport) warnings() []string {
 	}
 	if len(r.idle) > 0 {
 		ws = append(ws, "a process on the host and the agent could meet at "+list(r.idle))
+	}
+	if len(r.linked) > 0 && !r.readOnly {
+		ws = append(ws, "these are hard links, and what the agent writes to them shows under their other names too, which may lie elsewhere: "+list(r.linked))
 	}
 	if r.capped {
 		ws = append(ws, fmt.Sprintf("%s was not looked through to its end for sockets (more than %d files, or slow, or deep)", r.top.path, scanEntries))

@@ -169,3 +169,21 @@ func TestExchangedAllTheTime(t *testing.T) {
 		})
 	}
 }
+
+// Whoever writes to a hard link writes outside of the project: the user is told.
+func TestHardLinksInTheProject(t *testing.T) {
+	h := testHost(t)
+	w := h.Home + "/code"
+	newRepo(t, w+"/repo")
+	git(t, w, "clone", "-q", w+"/repo", w+"/linked")
+	git(t, w, "clone", "-q", "--no-hardlinks", w+"/repo", w+"/alone")
+	for dir, want := range map[string]bool{"/linked": true, "/alone": false} {
+		p := plan(t, h, Options{Dir: w + dir})
+		if got := strings.Contains(strings.Join(p.Warnings, "\n"), "hard links"); got != want {
+			t.Errorf("%s: warnings %q", dir, p.Warnings)
+		}
+		if p := plan(t, h, Options{Dir: w + dir, ReadOnly: true}); len(p.Warnings) > 0 {
+			t.Errorf("%s, read-only: warnings %q", dir, p.Warnings)
+		}
+	}
+}
