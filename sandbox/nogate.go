@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -116,6 +117,7 @@ func (s *Session) finder() (*direct.Finder, error) {
 	}
 	return direct.NewFinder(direct.Config{
 		Policy: rules, Resolver: resolve.New(resolve.Config{Servers: servers}), Service: HostLoopback,
+		Mapped: []netip.Addr{HostLoopback, HostLoopback6, DNSForward},
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/aisb-dev/aisb/gate"
 	"github.com/aisb-dev/aisb/gate/policy"
+	"github.com/aisb-dev/aisb/gate/proc"
 	"github.com/aisb-dev/aisb/netpolicy"
 	"github.com/aisb-dev/aisb/sandbox/direct"
 	"github.com/aisb-dev/aisb/sandbox/podman"
@@ -149,5 +150,21 @@ func TestNotes(t *testing.T) {
 	}
 	if got := strings.Join(events, " "); got != "open deny shut exit" {
 		t.Errorf("events %s in\n%s", got, text)
+	}
+}
+
+// With +private a rule may lead to a unique local address, but not to the one by which
+// the sandbox would reach the host's loopback.
+func TestMappedAddressIsNotOpened(t *testing.T) {
+	s := &Session{spec: Spec{Gate: proc.Config{Allow: []policy.Line{
+		{Text: "[" + HostLoopback6.String() + "]:22+private"}, {Text: "[fd00::7]:22+private"},
+	}}}}
+	f, err := s.finder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := f.Find(t.Context())
+	if len(found) != 2 || found[0].Allowed() || found[0].Reason != policy.OwnAddress || !found[1].Allowed() {
+		t.Errorf("%+v", found)
 	}
 }

@@ -142,6 +142,24 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// What means this host in the sandbox is refused, and what comes with it.
+func TestFindMapped(t *testing.T) {
+	const mapped = "fd3d::3"
+	f, _ := finder(t, fakes.Hosts(map[string][]string{"home.test": {mapped}, "both.test": {mapped, "fd3d::4"}, "good.test": {"fd3d::4"}}),
+		parse(t, "home.test:1+private both.test:1+private good.test:1+private"))
+	f.mapped = []netip.Addr{netip.MustParseAddr(mapped)}
+	var got []policy.Reason
+	for _, a := range f.Find(t.Context()) {
+		if a.Allowed() != (a.Why == "") {
+			t.Errorf("%+v", a)
+		}
+		got = append(got, a.Reason)
+	}
+	if want := []policy.Reason{policy.OwnAddress, policy.MixedAnswer, policy.Listed}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // An address of the host's own is none to open, however public it looks.
 func TestFindOwnAddress(t *testing.T) {
 	f, _ := finder(t, fakes.Hosts(map[string][]string{"own.test": {"93.184.215.77"}}), parse(t, "own.test:443"))

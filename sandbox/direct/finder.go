@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"github.com/aisb-dev/aisb/gate"
@@ -19,6 +20,9 @@ type Config struct {
 	// Service is where the sandbox reaches the services of the host's loopback that a
 	// rule names by policy.ServiceHost.
 	Service netip.Addr
+	// Mapped lead from the sandbox to this host, and from here to nobody: the gate's
+	// own judgement can't know them.
+	Mapped []netip.Addr
 }
 
 // Finder looks targets up and judges their addresses.
@@ -26,6 +30,7 @@ type Finder struct {
 	gate    *gate.Gate
 	targets []policy.Target
 	service netip.Addr
+	mapped  []netip.Addr
 }
 
 // atOnce bounds the look-ups under way, for a name server's sake.
@@ -42,7 +47,7 @@ func NewFinder(c Config) (*Finder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("judge addresses: %w", err)
 	}
-	return &Finder{gate: g, targets: targets, service: c.Service}, nil
+	return &Finder{gate: g, targets: targets, service: c.Service, mapped: c.Mapped}, nil
 }
 
 // Find looks all targets up, in their order. What the resolver has in its cache sends
@@ -69,8 +74,16 @@ func (f *Finder) find(ctx context.Context, t policy.Target) Answer {
 	case !e.Allow:
 	case e.Reason == policy.HostService:
 		a.Addrs = []netip.Addr{f.service}
+	case slices.ContainsFunc(e.Addrs, f.isMapped):
+		a.Reason, a.Why = policy.OwnAddress, "it leads to this machine by an address that means it in the sandbox"
+		if !slices.ContainsFunc(e.Addrs, func(addr netip.Addr) bool { return !f.isMapped(addr) }) {
+			break
+		}
+		a.Reason = policy.MixedAnswer
 	default:
 		a.Addrs = e.Addrs
 	}
 	return a
 }
+
+func (f *Finder) isMapped(a netip.Addr) bool { return slices.Contains(f.mapped, a) }
