@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ type NoGate struct {
 	DNS     bool          // leave podman's DNS forwarder open
 	Refresh time.Duration // between look-ups, which the resolver's cache may answer; 0 is DefaultRefresh
 	Linger  time.Duration // that an address stays open after its name has lost it; 0 is DefaultLinger
+	Wait    time.Duration // for look-ups at the start; 0 is DefaultWait
 }
 
 // Times of a sandbox without a gate.
@@ -33,6 +35,9 @@ const (
 	// DefaultLinger is how long a connection may be silent through a gate at least:
 	// models think.
 	DefaultLinger = 30 * time.Minute
+	// DefaultWait is enough for a name server that answers, and for the second try with
+	// one that doesn't. What has no answer by then is opened when it has one.
+	DefaultWait = 10 * time.Second
 )
 
 // Files beside the log of a run without a gate, which the container mounts.
@@ -55,7 +60,8 @@ type directSide struct {
 	found    chan []direct.Answer
 	stop     context.CancelFunc // of the look-ups
 	changes  []direct.Change    // that are not in force yet
-	problems []string           // of names, each as it came up
+	problems []string           // of names, each once, as it came up
+	told     map[string]bool    // the same
 	trouble  chan string        // the same while the sandbox runs
 }
 
@@ -66,15 +72,8 @@ func (s *Session) openDirect(ctx context.Context, at *endpoints) error {
 		return nil
 	}
 	times := hurried(s.spec.NoGate)
-	d := &directSide{every: times.Refresh, found: make(chan []direct.Answer), stop: func() {}}
+	d := &directSide{every: cmp.Or(times.Refresh, DefaultRefresh), found: make(chan []direct.Answer), stop: func() {}}
 	s.direct = d
-	if d.every == 0 {
-		d.every = DefaultRefresh
-	}
-	linger := times.Linger
-	if linger == 0 {
-		linger = DefaultLinger
-	}
 	var err error
 	if d.file, err = os.OpenFile(s.dirs.LogPath(), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600); err != nil {
 		return fmt.Errorf("open the run's log: %w", err)
@@ -84,8 +83,10 @@ func (s *Session) openDirect(ctx context.Context, at *endpoints) error {
 		return err
 	}
 	// One place is the control's.
-	d.book = direct.NewBook(linger, netpolicy.MaxPeers-1)
-	d.note(d.book.Take(d.finder.Find(ctx), time.Now()))
+	d.book = direct.NewBook(cmp.Or(times.Linger, DefaultLinger), netpolicy.MaxPeers-1)
+	first, cancel := context.WithTimeout(ctx, cmp.Or(times.Wait, DefaultWait))
+	defer cancel()
+	d.note(d.book.Take(d.finder.Find(first), time.Now()))
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -132,7 +133,7 @@ func (s *Session) mountDirect(at *endpoints) error {
 	for _, p := range d.problems {
 		s.warn(p)
 	}
-	d.problems, d.trouble = nil, make(chan string, 16) // these are told
+	d.problems, d.told, d.trouble = nil, nil, make(chan string, 16) // these are told
 	at.hosts, at.peers = filepath.Join(s.dirs.State, hostsName), d.book.Peers()
 	known, err := os.ReadFile(s.host.Conf.Hosts())
 	if err != nil {
@@ -231,9 +232,17 @@ func (d *directSide) note(changes []direct.Change) {
 
 // complain tells of a target without an answer, if anyone listens.
 func (d *directSide) complain(c direct.Change) {
-	d.problems = append(d.problems, c.Problem())
+	text := c.Problem()
+	if d.told[text] {
+		return // a name may come and go all day
+	}
+	if d.told == nil {
+		d.told = map[string]bool{}
+	}
+	d.told[text] = true
+	d.problems = append(d.problems, text)
 	select {
-	case d.trouble <- c.Problem():
+	case d.trouble <- text:
 	default: // the receipt has them all
 	}
 }

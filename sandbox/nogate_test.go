@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -21,6 +22,7 @@ import (
 	"github.com/aisb-dev/aisb/netpolicy"
 	"github.com/aisb-dev/aisb/sandbox/direct"
 	"github.com/aisb-dev/aisb/sandbox/podman"
+	"github.com/aisb-dev/aisb/tests/fakes"
 )
 
 // Without a gate the run has files of its own, a proof by its own listener, and no
@@ -128,7 +130,7 @@ func TestNotes(t *testing.T) {
 	now := time.Now()
 	good := direct.Answer{Target: target, Rule: "a.test", Reason: policy.Listed, Addrs: []netip.Addr{netip.MustParseAddr("93.184.215.14")}}
 	bad := direct.Answer{Target: target, Rule: "a.test", Reason: policy.OwnAddress, Why: "it leads to this machine"}
-	for i, a := range []direct.Answer{good, good, bad, bad} {
+	for i, a := range []direct.Answer{good, good, bad, bad, good, bad} {
 		d.note(d.book.Take([]direct.Answer{a}, now.Add(time.Duration(i)*time.Minute)))
 	}
 	o := d.close()
@@ -148,7 +150,7 @@ func TestNotes(t *testing.T) {
 			t.Error(line)
 		}
 	}
-	if got := strings.Join(events, " "); got != "open deny shut exit" {
+	if got := strings.Join(events, " "); got != "open deny shut open deny shut exit" {
 		t.Errorf("events %s in\n%s", got, text)
 	}
 }
@@ -166,5 +168,41 @@ func TestMappedAddressIsNotOpened(t *testing.T) {
 	found := f.Find(t.Context())
 	if len(found) != 2 || found[0].Allowed() || found[0].Reason != policy.OwnAddress || !found[1].Allowed() {
 		t.Errorf("%+v", found)
+	}
+}
+
+// Silent name servers don't hold a start up for each name: what has an answer in time is open.
+func TestSilentNamesAreNotWaitedFor(t *testing.T) {
+	zone := fakes.Hosts(map[string][]string{"good.test": {"93.184.215.14"}})
+	lines := []policy.Line{{Text: "good.test:443"}}
+	for i := range 100 {
+		name := fmt.Sprintf("silent%d.test", i)
+		zone[name] = fakes.Answer{Silent: true}
+		lines = append(lines, policy.Line{Text: name + ":443"})
+	}
+	server, err := fakes.StartDNS("127.0.0.1:0", zone, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	conf, err := podman.EnsureConf(t.TempDir(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Session{
+		host: Host{Conf: conf}, dirs: RunDirs{State: t.TempDir()},
+		spec: Spec{Net: NetNoGate, NoGate: NoGate{Wait: time.Second}, Gate: proc.Config{Allow: lines, Resolver: server.Addr.String()}},
+	}
+	var at endpoints
+	began := time.Now()
+	if err := s.openDirect(t.Context(), &at); err != nil {
+		t.Fatal(err)
+	}
+	defer s.direct.close()
+	if took := time.Since(began); took > 10*time.Second { // of 25 that the names would take
+		t.Errorf("took %v", took)
+	}
+	if want := netip.MustParseAddrPort("93.184.215.14:443"); !slices.Equal(at.peers, []netip.AddrPort{want}) {
+		t.Errorf("open: %v", at.peers)
 	}
 }

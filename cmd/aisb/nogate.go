@@ -68,7 +68,7 @@ func (o runOptions) directly(p *prepared, rules *policy.Policy) error {
 
 // openedText is the receipt's part about what was open.
 func openedText(o sandbox.Opened) string {
-	return fmt.Sprintf("no gate: %s of %s were open (packets of %s up, %s down)",
+	return fmt.Sprintf("no gate: %s of %s were open at the end (packets of %s up, %s down)",
 		plural(o.Peers, "address and port", "addresses and ports"), plural(o.Names, "name", "names"), size(int64(o.Up)), size(int64(o.Down)))
 }
 

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/aisb-dev/aisb/sandbox"
 )
 
 // progress shows what a long job is at: on a terminal in one line that changes
@@ -129,9 +131,13 @@ const slowStart = 4 * time.Second
 // it returns is called before. podman copies an image that no run of this user
 // has used, as one of --image, to shift its owners; that takes a while for each
 // gigabyte.
-func noteSlowStart(u *ui) (quick func()) {
+func noteSlowStart(u *ui, spec sandbox.Spec) (quick func()) {
+	text := "podman prepares the container; an image that is new to it is copied first, once"
+	if spec.Net == sandbox.NetNoGate {
+		text = "names are looked up, then " + text
+	}
 	t := time.AfterFunc(slowStart, func() {
-		u.notef("still starting: podman prepares the container; an image that is new to it is copied first, once")
+		u.notef("still starting: %s", text)
 	})
 	return func() { t.Stop() }
 }

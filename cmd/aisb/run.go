@@ -221,7 +221,7 @@ func hasSystemd() bool {
 func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec) error {
 	startCtx, stop := untilSignal(ctx)
 	held := heldSignals()
-	quick := noteSlowStart(u)
+	quick := noteSlowStart(u, spec)
 	session, err := sandbox.Start(startCtx, host, spec, sandbox.Events{
 		Stage: func(s handshake.Stage) {
 			if s.Warning != "" {

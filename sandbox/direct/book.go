@@ -1,6 +1,7 @@
 package direct
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -48,20 +49,37 @@ func (b *Book) Take(answers []Answer, now time.Time) []Change {
 	var changes []Change
 	for _, a := range answers {
 		if !a.Allowed() {
-			if b.bad[a.Target] != a.Reason {
-				b.bad[a.Target] = a.Reason
-				changes = append(changes, Change{Answer: a})
-			}
+			changes = append(changes, b.fail(a)...)
 			if a.unknown() {
 				continue
 			}
-		} else {
-			delete(b.bad, a.Target)
 		}
 		changes = append(changes, b.age(a, now)...)
 		changes = append(changes, b.enter(a, now)...)
+		switch {
+		case !a.Allowed():
+		case b.has(a.Target):
+			delete(b.bad, a.Target)
+		default:
+			changes = append(changes, b.fail(Answer{Target: a.Target, Rule: a.Rule, Reason: policy.Limit,
+				Why: fmt.Sprintf("%d other addresses and ports are open, as many as can be", b.limit)})...)
+		}
 	}
 	return changes
+}
+
+// fail notes that a target has no answer, once.
+func (b *Book) fail(a Answer) []Change {
+	if b.bad[a.Target] == a.Reason {
+		return nil
+	}
+	b.bad[a.Target] = a.Reason
+	return []Change{{Answer: a}}
+}
+
+// has reports whether a target has an address at present.
+func (b *Book) has(t policy.Target) bool {
+	return slices.ContainsFunc(b.entries, func(e *entry) bool { return e.target == t && e.current })
 }
 
 // enter adds the addresses of an answer.

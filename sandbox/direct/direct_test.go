@@ -242,13 +242,17 @@ func TestBook(t *testing.T) {
 		{83, []Answer{answer("a.test", "1.0.0.6")}, "1.0.0.6:443 1.0.0.7:443 1.0.0.8:443 | b.test=1.0.0.7 a.test=1.0.0.6 | -1.0.0.9 -1.0.0.9 +1.0.0.6"},
 		// and what they have stays
 		{84, []Answer{answer("a.test", "1.0.0.6", "1.0.0.5", "1.0.0.4")}, "1.0.0.5:443 1.0.0.6:443 1.0.0.7:443 | b.test=1.0.0.7 a.test=1.0.0.6 a.test=1.0.0.5 | -1.0.0.8 +1.0.0.5"},
+		// who finds no place at all is told of, once, and has one as soon as another goes
+		{85, []Answer{answer("c.test", "1.0.0.3")}, "1.0.0.5:443 1.0.0.6:443 1.0.0.7:443 | b.test=1.0.0.7 a.test=1.0.0.6 a.test=1.0.0.5 | ?c.test:limit"},
+		{86, []Answer{answer("c.test", "1.0.0.3")}, "1.0.0.5:443 1.0.0.6:443 1.0.0.7:443 | b.test=1.0.0.7 a.test=1.0.0.6 a.test=1.0.0.5 |"},
+		{87, []Answer{answer("a.test", "1.0.0.6"), answer("c.test", "1.0.0.3")}, "1.0.0.3:443 1.0.0.6:443 1.0.0.7:443 | b.test=1.0.0.7 a.test=1.0.0.6 c.test=1.0.0.3 | -1.0.0.5 +1.0.0.3"},
 	} {
 		got := state(b, b.Take(step.answers, when.Add(time.Duration(step.minute)*time.Minute)))
 		if strings.Join(strings.Fields(got), " ") != step.want {
 			t.Errorf("minute %d: got  %s\nwant %s", step.minute, got, step.want)
 		}
 	}
-	if n := b.Names(); n != 2 {
+	if n := b.Names(); n != 3 {
 		t.Errorf("%d names", n)
 	}
 }
