@@ -69,6 +69,10 @@ func (s *Session) Exec(ctx context.Context, x handshake.Exec) ([]*os.File, error
 	return files, nil
 }
 
+// errNoAnswer is said of a sandbox that stands still, as it seems.
+var errNoAnswer = &control.Error{Text: "the sandbox doesn't answer", Status: podman.StatusPodman,
+	Hint: "if its container is paused, 'podman unpause' lets it go on"}
+
 // errEnded is said of a sandbox that is about to be gone.
 var errEnded = &control.Error{Text: "the sandbox has ended", Hint: "see 'aisb ps'", Status: podman.StatusPodman}
 
@@ -115,7 +119,9 @@ func (s *Session) askPid1(x handshake.Exec) (*os.File, *fdmsg.Conn, error) {
 		ours.Close()
 		return nil, nil, err
 	}
-	if s.entry.Send(handshake.Control{Exec: true}, theirs) != nil {
+	if told := s.entry.SendNow(handshake.Control{Exec: true}, theirs); errors.Is(told, fdmsg.ErrBusy) {
+		err = errNoAnswer
+	} else if told != nil {
 		err = errEnded
 	}
 	if err == nil {
@@ -143,8 +149,7 @@ func hearStart(ctx context.Context, conn *fdmsg.Conn, ours *os.File) (files []*o
 	m, err := conn.Recv(&st)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, false, &control.Error{Text: "the sandbox doesn't answer", Status: podman.StatusPodman,
-			Hint: "if its container is paused, 'podman unpause' lets it go on"}
+		return nil, false, errNoAnswer
 	case err != nil:
 		return nil, true, errEnded
 	case st.Error != "":

@@ -194,9 +194,10 @@ func (s *Session) Stdio() Stdio { return s.stdio }
 // Started is when the command was about to run.
 func (s *Session) Started() time.Time { return s.started }
 
-// Signal sends sig to the command.
+// Signal sends sig to the command. It never waits: a paused container reads nothing,
+// and whoever ends the run must not be held up by that.
 func (s *Session) Signal(sig syscall.Signal) error {
-	return s.entry.Send(handshake.Control{Signal: int(sig)})
+	return s.entry.SendNow(handshake.Control{Signal: int(sig)})
 }
 
 // Kill ends the container at once: its first process sees the end of file.

@@ -26,12 +26,16 @@ import (
 const (
 	maxMessage = 16 << 20 // bytes of JSON
 	maxFiles   = 8        // descriptors
+	maxNow     = 1 << 10  // bytes of JSON, of SendNow
 )
 
 // ErrTooLarge reports a message over the bounds, in either direction.
 var ErrTooLarge = errors.New("message exceeds the bounds")
 
-// Conn is one end of the pair. Send is safe for concurrent use; Recv belongs
+// ErrBusy reports that the peer has not read what was sent before.
+var ErrBusy = errors.New("the other side doesn't read")
+
+// Conn is one end of the pair. Sending is safe for concurrent use; Recv belongs
 // to one goroutine at a time.
 type Conn struct {
 	c  *net.UnixConn
@@ -117,23 +121,10 @@ func (c *Conn) SetWriteDeadline(t time.Time) error { return c.c.SetWriteDeadline
 
 // Send writes v as one message with copies of files. The caller keeps files.
 func (c *Conn) Send(v any, files ...*os.File) error {
-	text, err := json.Marshal(v)
+	head, text, oob, err := encode(v, files)
 	if err != nil {
-		return fmt.Errorf("encode message: %w", err)
+		return err
 	}
-	if len(text) > maxMessage || len(files) > maxFiles {
-		return ErrTooLarge
-	}
-	var oob []byte
-	if len(files) > 0 {
-		fds := make([]int, len(files))
-		for i, f := range files {
-			fds[i] = int(f.Fd())
-		}
-		oob = unix.UnixRights(fds...)
-	}
-	head := binary.BigEndian.AppendUint32(nil, uint32(len(text)))
-
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n, _, err := c.c.WriteMsgUnix(head, oob, nil)
@@ -147,6 +138,59 @@ func (c *Conn) Send(v any, files ...*os.File) error {
 		return fmt.Errorf("send message: %w", err)
 	}
 	return nil
+}
+
+// SendNow is Send of a small message to a peer that perhaps doesn't read: it goes
+// whole or not at all, and never waits. Where every Send of a connection is one,
+// nobody who has something to say is held up.
+func (c *Conn) SendNow(v any, files ...*os.File) error {
+	head, text, oob, err := encode(v, files)
+	if err != nil {
+		return err
+	}
+	if len(text) > maxNow {
+		return ErrTooLarge
+	}
+	raw, err := c.c.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("send message: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var n int
+	var serr error
+	err = raw.Control(func(fd uintptr) {
+		// Room for so little is got in one piece (unix_stream_sendmsg in the kernel's
+		// net/unix/af_unix.c), so there is all or EAGAIN.
+		n, serr = unix.SendmsgN(int(fd), append(head, text...), oob, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	})
+	switch err = errors.Join(err, serr); {
+	case errors.Is(err, unix.EAGAIN):
+		return ErrBusy
+	case err == nil && n < len(head)+len(text):
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		return fmt.Errorf("send message: %w", err)
+	}
+	return nil
+}
+
+func encode(v any, files []*os.File) (head, text, oob []byte, err error) {
+	if text, err = json.Marshal(v); err != nil {
+		return nil, nil, nil, fmt.Errorf("encode message: %w", err)
+	}
+	if len(text) > maxMessage || len(files) > maxFiles {
+		return nil, nil, nil, ErrTooLarge
+	}
+	if len(files) > 0 {
+		fds := make([]int, len(files))
+		for i, f := range files {
+			fds[i] = int(f.Fd())
+		}
+		oob = unix.UnixRights(fds...)
+	}
+	return binary.BigEndian.AppendUint32(nil, uint32(len(text))), text, oob, nil
 }
 
 // Message is what Recv returns beside the decoded value.

@@ -6,6 +6,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 type note struct{ Text string }
@@ -63,6 +66,44 @@ func TestDescriptorsArriveWithTheirMessage(t *testing.T) {
 	m.Close()
 	if text, err := io.ReadAll(r); err != nil || string(text) != "hello" {
 		t.Errorf("through the pipe: got %q, %v", text, err)
+	}
+}
+
+// TestSendNow: a peer that doesn't read holds nobody up, and gets what was sent whole.
+func TestSendNow(t *testing.T) {
+	a, b := pair(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	a.SetDeadline(time.Now().Add(10 * time.Second)) // what waits fails by it
+	sent := 0
+	for ; err == nil; sent++ {
+		err = a.SendNow(note{strings.Repeat("x", sent%1000)}, []*os.File{w}[:min(1, sent%100/99)]...)
+	}
+	sent--
+	if !errors.Is(err, ErrBusy) || sent < 10 {
+		t.Fatalf("after %d: %v", sent, err)
+	}
+	for i := range sent {
+		var got note
+		m, err := b.Recv(&got)
+		if err != nil || len(got.Text) != i%1000 || len(m.Files) != min(1, i%100/99) {
+			t.Fatalf("message %d of %d: %d bytes, %d files, %v", i, sent, len(got.Text), len(m.Files), err)
+		}
+		m.Close()
+	}
+	if err := a.SendNow(note{"again"}); err != nil {
+		t.Errorf("to a peer that has read: %v", err)
+	}
+	if err := a.SendNow(note{strings.Repeat("x", maxNow)}); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("a large one: %v", err)
+	}
+	b.Close()
+	if err := a.SendNow(note{}); !errors.Is(err, unix.EPIPE) {
+		t.Errorf("to a peer that is gone: %v", err)
 	}
 }
 

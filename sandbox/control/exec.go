@@ -123,9 +123,10 @@ func (e *Execution) hear() {
 	_ = e.Stderr.SetReadDeadline(now)
 }
 
-// Signal sends a signal to the command: to its process group without a terminal.
+// Signal sends a signal to the command: to its process group without a terminal. It
+// never waits, though the container may be paused.
 func (e *Execution) Signal(sig syscall.Signal) error {
-	return e.conn.Send(handshake.Control{Signal: int(sig)})
+	return e.conn.SendNow(handshake.Control{Signal: int(sig)})
 }
 
 // Kill kills the command's process group.

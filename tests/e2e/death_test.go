@@ -184,12 +184,19 @@ func TestPidOneKilled(t *testing.T) {
 func TestHungPodman(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		hang func(t *testing.T)
+		hang func(t *testing.T, l *live)
 	}{
-		{"paused", func(t *testing.T) {
+		{"paused", func(t *testing.T, _ *live) {
 			asUser(t, "podman", "pause", strings.TrimSpace(asUser(t, "podman", "ps", "--quiet")))
 		}},
-		{"stopped conmon", func(t *testing.T) {
+		{"paused, and told more than its socket holds", func(t *testing.T, l *live) {
+			asUser(t, "podman", "pause", strings.TrimSpace(asUser(t, "podman", "ps", "--quiet")))
+			for range 3000 { // some hundred are enough, if each is passed on
+				l.signal(syscall.SIGUSR1)
+				time.Sleep(500 * time.Microsecond)
+			}
+		}},
+		{"stopped conmon", func(t *testing.T, _ *live) {
 			if err := syscall.Kill(child(t, "conmon"), syscall.SIGSTOP); err != nil {
 				t.Fatal(err)
 			}
@@ -199,10 +206,10 @@ func TestHungPodman(t *testing.T) {
 			gone := wantNothingLeft(t)
 			l := call{dir: project(t)}.start(t, allowed, sh("trap 'exit 9' TERM; echo ready; while :; do sleep 0.1; done")...)
 			l.waitOut("ready\n")
-			tt.hang(t)
+			tt.hang(t, l)
 			l.signal(syscall.SIGTERM)
 			o := l.wait(runTimeout)
-			if want := map[string]int{"paused": 137, "stopped conmon": 9}[tt.name]; o.status != want {
+			if want := map[bool]int{true: 137, false: 9}[strings.HasPrefix(tt.name, "paused")]; o.status != want {
 				t.Errorf("status %d, want %d\n%s", o.status, want, o.stderr)
 			}
 			t.Logf("it took %v", o.took)
