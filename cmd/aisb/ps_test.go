@@ -75,3 +75,13 @@ func TestPick(t *testing.T) {
 		}
 	}
 }
+
+// TestGraceOf: who wants to wait for long must not get a kill at once.
+func TestGraceOf(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	for seconds, want := range map[uint]time.Duration{0: 0, 90: 90 * time.Second, 9223372037: year, 1<<64 - 1: year} {
+		if got := graceOf(seconds); got != want {
+			t.Errorf("%d: got %v, want %v", seconds, got, want)
+		}
+	}
+}

@@ -47,13 +47,20 @@ it is clear what is meant, and its "aisb-" left out.`,
 					names = append(names, r.Name)
 				}
 			}
-			return stopAll(u, runtime, list, names, time.Duration(seconds)*time.Second)
+			return stopAll(u, runtime, list, names, graceOf(seconds))
 		},
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&all, "all", "a", false, "end all of them")
 	f.UintVarP(&seconds, "time", "t", 1, "kill the command after `SECONDS`, 0 at once")
 	return cmd
+}
+
+// graceOf is a number of seconds, of which a Duration has no room for all: more than a
+// year is a year, and not a moment of the past.
+func graceOf(seconds uint) time.Duration {
+	const year = 365 * 24 * 60 * 60
+	return time.Duration(min(seconds, year)) * time.Second
 }
 
 // stopAll ends sandboxes, all at once.
