@@ -45,6 +45,13 @@ func processes() []Attack {
 		{ID: "pid1-limits", Row: "T7", Try: "prlimit: let pid 1 dump core", Run: call(func() error {
 			return unix.Prlimit(1, unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1 << 30, Max: 1 << 30}, nil)
 		})},
+		{ID: "pid1-starve", Row: "T7", Try: "prlimit: take descriptors from pid 1", Run: call(func() error {
+			var l unix.Rlimit
+			if err := unix.Prlimit(1, unix.RLIMIT_NOFILE, nil, &l); err != nil {
+				return err
+			}
+			return unix.Prlimit(1, unix.RLIMIT_NOFILE, &l, nil) // the same: that it could is enough
+		})},
 		{ID: "pid1-faults", Row: "T7", Try: "queue faults to pid 1, so that it crashes", Run: queueFaults, Alone: true},
 		{ID: "pid1-kill", Row: "T7", Try: "kill -9 1", Run: killFirst, Alone: true},
 		{ID: "rights", Row: "T7", Try: "a capability in any set of any process", Run: rights},

@@ -239,6 +239,33 @@ func TestExecEndsWithItsClient(t *testing.T) {
 	}
 }
 
+// TestExecTraced: a command that has made pid 1 its tracer and stops has not ended, and
+// ends with its client.
+func TestExecTraced(t *testing.T) {
+	b := awaited(t)
+	a := b.exec(self("traced"))
+	if line, err := bufio.NewReader(a.files[1]).ReadString('\n'); err != nil || line != "ready\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	a.conn.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
+	var st handshake.Stage
+	if _, err := a.conn.Recv(&st); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("of a stopped command pid 1 says %+v, %v", st, err)
+	}
+	a.conn.Close()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = io.ReadAll(a.files[1])
+	}()
+	select {
+	case <-ended:
+	case <-time.After(hangUpGrace + 5*time.Second):
+		t.Fatal("it lives on after its client")
+	}
+	b.ends()
+}
+
 func TestExecSignals(t *testing.T) {
 	b := awaited(t)
 	a := b.exec(self("await"))
@@ -298,8 +325,8 @@ func TestExecMany(t *testing.T) {
 	b.ends()
 }
 
-// TestExecAfterStopOfPidOne: no process of the sandbox can stop pid 1, and so hold
-// up what the user asks of it.
+// TestExecAfterStopOfPidOne: no process of the sandbox can stop or starve pid 1, and
+// so hold up what the user asks of it.
 func TestExecAfterStopOfPidOne(t *testing.T) {
 	b := newBox(t, layout{})
 	b.begin(b.config(harnessName, "stop-init"))

@@ -65,11 +65,25 @@ func harness(args []string) int {
 		for _, sig := range []unix.Signal{unix.SIGSTOP, unix.SIGTSTP, unix.SIGKILL} {
 			unix.Kill(1, sig)
 		}
+		for _, resource := range []int{unix.RLIMIT_NOFILE, unix.RLIMIT_CPU} {
+			if err := unix.Prlimit(1, resource, &unix.Rlimit{}, nil); err != unix.EPERM {
+				fmt.Println(err)
+			}
+		}
 		fmt.Println("ready")
 		return int((<-got).(unix.Signal))
 	case "deaf":
 		signal.Ignore(unix.SIGHUP)
 		fmt.Println("ready")
+		time.Sleep(time.Hour)
+	case "traced":
+		// By its parent, which is pid 1 and doesn't expect it: the next signal stops it.
+		if _, _, errno := unix.RawSyscall(unix.SYS_PTRACE, unix.PTRACE_TRACEME, 0, 0); errno != 0 {
+			fmt.Fprintln(os.Stderr, errno)
+			return 1
+		}
+		fmt.Println("ready")
+		unix.Kill(os.Getpid(), unix.SIGUSR1)
 		time.Sleep(time.Hour)
 	case "exit":
 		status, _ := strconv.Atoi(args[1])

@@ -30,6 +30,9 @@ func (e *entry) supervise() int {
 			return ws.ExitStatus()
 		case pid == e.signals.command() && ws.Signaled():
 			return 128 + int(ws.Signal())
+		case !ws.Exited() && !ws.Signaled():
+			// A child that made its parent its tracer (PTRACE_TRACEME, ptrace(2)) has
+			// stopped. It lives, and ends by SIGKILL.
 		default:
 			e.execs.reaped(pid, ws)
 		}

@@ -69,6 +69,7 @@ func (a abi) filter(o Options) []bpf.Instruction {
 		p = append(p, when(unix.SYS_CLONE, clone()...)...)
 		p = append(p, when(unix.SYS_UNSHARE, unshare()...)...)
 	}
+	p = append(p, when(unix.SYS_PRLIMIT64, prlimit()...)...)
 	p = append(p, when(unix.SYS_SOCKET, socket()...)...)
 	p = append(p, when(unix.SYS_SOCKETPAIR, socket()...)...)
 	return append(p, allow)
@@ -107,6 +108,23 @@ func unshare() []bpf.Instruction {
 		low(0),
 		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: others, SkipTrue: 2},
 		high(0),
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 1},
+		refuse(unix.EPERM),
+		allow,
+	}
+}
+
+// prlimit lets a process set its own limits and see those of others. The kernel asks
+// for the same user and for nothing else (check_prlimit_permission in kernel/sys.c), and
+// pid 1 is the command's user: without processor time it is killed, without descriptors
+// it starts no command any more. A filter can't tell pid 1's threads from other processes.
+func prlimit() []bpf.Instruction {
+	return []bpf.Instruction{
+		low(0), // a pid is an int; 0 is the caller
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 5},
+		low(2), // the new limits' address
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipFalse: 2},
+		high(2),
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 1},
 		refuse(unix.EPERM),
 		allow,

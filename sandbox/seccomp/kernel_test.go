@@ -108,6 +108,7 @@ var attempts = []attempt{
 	{"request_key", unix.SYS_REQUEST_KEY, [5]uintptr{0, 0, 0, 0}, unix.ENOSYS, false},
 	{"open_by_handle_at", unix.SYS_OPEN_BY_HANDLE_AT, [5]uintptr{bad, 0, 0}, unix.EPERM, true},
 	{"syslog", unix.SYS_SYSLOG, [5]uintptr{bad}, unix.EPERM, true},
+	{"prlimit of another", unix.SYS_PRLIMIT64, [5]uintptr{1, 0, bad, 0}, unix.EPERM, false},
 	{"mount", unix.SYS_MOUNT, [5]uintptr{0, 0, 0, 0, 0}, unix.EPERM, true},
 	{"umount2", unix.SYS_UMOUNT2, [5]uintptr{0, 0}, unix.EPERM, true},
 	{"pivot_root", unix.SYS_PIVOT_ROOT, [5]uintptr{0, 0}, unix.EPERM, true},
