@@ -325,6 +325,42 @@ func TestExecMany(t *testing.T) {
 	b.ends()
 }
 
+// TestExecWithoutProcesses: where the limit of processes is reached, as by a build that
+// runs away, other commands are refused, and pid 1 lives. It would end in some of such
+// runs only, so its threads are counted too.
+func TestExecWithoutProcesses(t *testing.T) {
+	b := awaited(t)
+	if threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", b.cmd.Process.Pid)); err != nil || len(threads) <= spareThreads {
+		t.Errorf("pid 1 has %d threads, %v", len(threads), err)
+	}
+	var before unix.Rlimit
+	err := unix.Prlimit(b.cmd.Process.Pid, unix.RLIMIT_NPROC, nil, &before)
+	if err == nil {
+		err = unix.Prlimit(b.cmd.Process.Pid, unix.RLIMIT_NPROC, &unix.Rlimit{Cur: 1, Max: before.Max}, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		var all sync.WaitGroup
+		for range 16 { // as many as aisb has under way
+			all.Go(func() {
+				if a := b.exec(self("exit", "0")); !strings.Contains(a.stage.Error, "resource temporarily unavailable") {
+					t.Errorf("%+v", a.stage)
+				}
+			})
+		}
+		all.Wait()
+	}
+	if err := unix.Prlimit(b.cmd.Process.Pid, unix.RLIMIT_NPROC, &before, nil); err != nil {
+		t.Fatal(err)
+	}
+	if status := b.exec(self("exit", "5")).wait(); status != 5 {
+		t.Errorf("status %d", status)
+	}
+	b.ends()
+}
+
 // TestExecAfterStopOfPidOne: no process of the sandbox can stop or starve pid 1, and
 // so hold up what the user asks of it.
 func TestExecAfterStopOfPidOne(t *testing.T) {
