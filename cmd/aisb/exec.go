@@ -171,7 +171,7 @@ func (o *execOptions) run(u *ui, commands [][]string) error {
 	if err != nil {
 		return err
 	}
-	named, err := namedEnv(o.envFile, o.env)
+	named, err := namedEnv(o.envFile, o.env, nil)
 	if err != nil {
 		return err
 	}

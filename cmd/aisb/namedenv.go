@@ -2,23 +2,18 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 
 	"github.com/aisb-dev/aisb/sandbox/environ"
+	"github.com/aisb-dev/aisb/sandbox/mounts"
 )
 
 // namedEnv are the variables that the user has named: those of flags win over
-// those of files.
-func namedEnv(files, flags []string) ([]environ.Var, error) {
+// those of files. writable is what a sandbox can write to.
+func namedEnv(files, flags []string, writable []mounts.Mount) ([]environ.Var, error) {
 	var vars []environ.Var
 	for _, name := range files {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			return nil, &exitError{code: exitUsage, err: fmt.Errorf("read --env-file: %w", err),
-				hint: "name a file that you can read, with one NAME=VALUE a line"}
-		}
-		more, err := environ.ParseFile(name, data, os.LookupEnv)
+		more, err := readEnvFile(name, writable)
 		if err != nil {
 			return nil, envError(err)
 		}
@@ -34,6 +29,9 @@ func namedEnv(files, flags []string) ([]environ.Var, error) {
 func envError(err error) error {
 	if e, ok := errors.AsType[*environ.Error](err); ok {
 		return &exitError{code: exitUsage, err: err, hint: e.Hint}
+	}
+	if e, ok := errors.AsType[*exitError](err); ok {
+		return e
 	}
 	return &exitError{code: exitUsage, err: err}
 }

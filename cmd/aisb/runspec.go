@@ -224,6 +224,7 @@ func (o runOptions) directory(p *prepared) error {
 		return &exitError{code: exitUsage, err: err}
 	}
 	p.warnings = append(p.warnings, p.plan.Warnings...)
+	p.warnings = append(p.warnings, ruleFileWarnings(o.allowFile, p.plan.Mounts)...)
 	p.notes = p.plan.Notes
 	p.spec.Mounts = p.plan.Mounts
 	p.spec.Nested = p.plan.Nested
@@ -235,7 +236,7 @@ func (o runOptions) directory(p *prepared) error {
 // environment collects the variables of the command: the user's win over the
 // harness's, those over the base.
 func (o runOptions) environment(p *prepared) error {
-	named, err := namedEnv(o.envFile, o.env)
+	named, err := namedEnv(o.envFile, o.env, p.plan.Mounts)
 	if err != nil {
 		return err
 	}
