@@ -51,11 +51,10 @@ func newRunCmd(u *ui) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [flags] [--] [COMMAND [ARG...]]",
 		Short: "run a harness or a command in a sandbox on the current directory",
-		Long: `run starts COMMAND, or the chosen harness, in a container that sees the current
-directory at /project and reaches only what you allow. A RULE is HOST, *.HOST,
-HOST:PORT or host.containers.internal:PORT, your machine: 'aisb gate --help'.
-Flags after COMMAND belong to COMMAND, and the exit status is COMMAND's. aisb's
-own: 2 usage, 77 78 fence, 78 rule file, 125 podman, 126 127 COMMAND not run.`,
+		Long: `run starts COMMAND, or the harness, in a container with the current directory at
+/project that reaches only what you allow. A RULE is HOST, *.HOST, HOST:PORT and
+more: 'aisb gate --help'. Flags after COMMAND belong to COMMAND. Status: its
+own, or 2 usage, 77 78 fence, 78 rules, 125 podman, 126 127 COMMAND not run.`,
 		Example: `  aisb run --allow example.com -- curl https://example.com
   aisb run --allow api.anthropic.com -e ANTHROPIC_API_KEY`,
 		Args: cobra.ArbitraryArgs,
