@@ -33,11 +33,11 @@ func newGateLogsCmd(u *ui) *cobra.Command {
 		Use:   "logs [RUN]",
 		Short: "show what a run reached and what it was refused",
 		Long: `logs shows the gate's log of a run: as a table on a terminal, as JSON otherwise.
-RUN is a run's name or its beginning (aisb- and the directory's name), of
-several the newest; without RUN it is the newest of all. RUN can be a file too,
-such as the kept log of 'aisb gate'.`,
+RUN is a run's name or its beginning, with or without its "aisb-", of several
+the newest; without RUN it is the newest of all. RUN can be a file too, such as
+the kept log of 'aisb gate'.`,
 		Example: `  aisb gate logs -f
-  aisb gate logs aisb-web | jq -r 'select(.event=="deny") | .host'`,
+  aisb gate logs web | jq -r 'select(.event=="deny") | .host'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, err := openLog(u, strings.Join(args, ""))
@@ -83,7 +83,8 @@ func isFile(name string) bool {
 	return err == nil && !info.IsDir()
 }
 
-// findRun finds the newest run whose name begins so; with "", of all.
+// findRun finds the newest run whose name begins so, with or without the "aisb-"
+// that names begin with; with "", of all.
 func findRun(u *ui, runs, prefix string) (string, error) {
 	entries, err := os.ReadDir(runs)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -100,7 +101,7 @@ func findRun(u *ui, runs, prefix string) (string, error) {
 		if last == "" || info.ModTime().After(lastWhen) {
 			last, lastWhen = e.Name(), info.ModTime()
 		}
-		if !strings.HasPrefix(e.Name(), prefix) {
+		if !strings.HasPrefix(e.Name(), prefix) && !strings.HasPrefix(e.Name(), "aisb-"+prefix) {
 			continue
 		}
 		if e.Name() == prefix {
