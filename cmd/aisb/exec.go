@@ -187,6 +187,9 @@ func (o *execOptions) run(u *ui, commands [][]string) error {
 		return err
 	}
 	run, err := pick(list, o.name)
+	if e, ok := errors.AsType[*exitError](err); ok && o.name != "" && len(living(list)) == 1 && len(control.Match(list, o.name)) == 0 {
+		e.hint += fmt.Sprintf("\nif %s is the command, put -- before it: aisb exec -- %[1]s", o.name)
+	}
 	if err != nil {
 		return err
 	}
