@@ -63,7 +63,7 @@ func receiptParts(spec sandbox.Spec, r sandbox.Result, ran time.Duration) []stri
 		parts = append(parts, openedText(r.Opened))
 	}
 	if r.Direct > 0 {
-		parts = append(parts, fmt.Sprintf("the fence refused %d packets that went past the gate", r.Direct))
+		parts = append(parts, "the fence refused "+plural(int(r.Direct), "packet", "packets")+" that went past the gate")
 	}
 	if text := reachedText(r.Report); text != "" {
 		parts = append(parts, text)
@@ -125,6 +125,9 @@ func refusalLines(r gate.Report) []string {
 		}
 		if f.Allow != "" {
 			line += "; to allow it: --allow " + f.Allow
+		}
+		if f.Host == policy.ServiceHost && f.Reason == policy.DialFailure {
+			line += fmt.Sprintf("; does a service listen at this machine's 127.0.0.1:%d?", f.Port)
 		}
 		lines = append(lines, line)
 	}
