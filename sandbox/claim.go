@@ -200,9 +200,8 @@ func (c claim) conflict(o claim) *Failure {
 				err = fmt.Errorf("%q shares files with %q, which is in use by the running sandbox %s, which has %s", a.Path, b.Path, o.Run, has)
 			}
 			return &Failure{Status: statusUsage, Err: err,
-				Hint: "a file or a socket in it would join the two: wait until " + o.Run + " has ended, or work in a copy,\n" +
-					"such as git clone --no-hardlinks\n" +
-					"if the two may meet: --share"}
+				Hint: "a file or a socket in it would join the two: work in a copy, such as git clone --no-hardlinks\n" +
+					"or wait until " + o.Run + " has ended; if the two may meet: --share"}
 		}
 	}
 	return nil
