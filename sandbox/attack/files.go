@@ -54,8 +54,7 @@ func files() []Attack {
 			return os.WriteFile("/proc/self/uid_map", []byte("0 0 1\n"), 0)
 		})},
 		{ID: "kept-home", Row: "T13", Try: "leave something in a home that is kept", Run: keptHome},
-		{ID: "project-socket-relay", Row: "T19", Try: "a listening socket in the project, for another sandbox to meet", Run: projectSocket,
-			Later: "the refusal of a project that another sandbox uses"},
+		{ID: "project-socket-relay", Row: "T19", Try: "a listening socket in the project, for another sandbox to meet", Run: projectSocket},
 	}
 	list = append(list, written()...)
 	return append(list, planted()...)
@@ -256,12 +255,13 @@ func kernelMemory(context.Context, Plan) Finding {
 	return worst(append(list, held("empty")))
 }
 
-// projectSocket listens in the project: another sandbox on it could connect.
+// projectSocket listens in the project: another sandbox on it could connect. That
+// aisb refuses such a second one can't be seen from inside the first.
 func projectSocket(context.Context, Plan) Finding {
 	l, err := net.Listen("unix", project+"/aisb-attack.sock")
 	if err != nil {
 		return judged(err)
 	}
 	l.Close()
-	return got("a socket in the project can listen")
+	return unknown("a socket in the project can listen; 'aisb run' refuses a second sandbox there, which this one can't try")
 }
