@@ -28,6 +28,10 @@ func flagError(cmd *cobra.Command, err error) error {
 	if strings.Contains(err.Error(), ": time: ") {
 		e.hint = "a time is written as 30s, 15m or 720h\n" + e.hint
 	}
+	if text := err.Error(); strings.Contains(text, ": strconv.") {
+		what, _, _ := strings.Cut(text, ": strconv.") // a Go function says nothing to a user
+		e.err = errors.New(what + text[strings.LastIndex(text, ": "):])
+	}
 	return e
 }
 
