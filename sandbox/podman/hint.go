@@ -5,7 +5,7 @@ import "strings"
 // hints are what to do about podman's errors, by a part of their text. podman
 // has no error codes to go by; the texts are those of podman 4.9 to 5.4.
 var hints = []struct{ part, hint string }{
-	{noImage, "build the image with 'aisb image build', or leave --image out"},
+	{noImage, "get it by 'podman pull' or 'podman build'; 'aisb image build' makes aisb's own, which needs no --image"},
 	{"no subuid ranges found", "give yourself a range: sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER; podman system migrate"},
 	{"no subgid ranges found", "give yourself a range: sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER; podman system migrate"},
 	{"newuidmap", "install uidmap (shadow-utils), and give yourself a range in /etc/subuid and /etc/subgid"},
