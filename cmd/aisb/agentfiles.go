@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/aisb-dev/aisb/sandbox/control"
 	"github.com/aisb-dev/aisb/sandbox/environ"
 	"github.com/aisb-dev/aisb/sandbox/mounts"
 )
@@ -56,6 +57,17 @@ func readEnvFile(name string, writable []mounts.Mount) ([]environ.Var, error) {
 			hint: "name it yourself: -e " + strings.Join(asked, " -e ") + "\nor keep the file where the sandbox can't write"}
 	}
 	return vars, err
+}
+
+// projects are where running sandboxes can write to, as far as they tell.
+func projects(running []control.Info) []mounts.Mount {
+	var list []mounts.Mount
+	for _, r := range running {
+		if r.Project != "" {
+			list = append(list, mounts.Mount{Source: string(r.Project), Target: mounts.Project})
+		}
+	}
+	return list
 }
 
 // ruleFileWarnings are about files of rules that decide over the next run and can be

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aisb-dev/aisb/sandbox/control"
+	"github.com/aisb-dev/aisb/sandbox/handshake"
 	"github.com/aisb-dev/aisb/sandbox/mounts"
 )
 
@@ -35,7 +37,7 @@ func TestFilesOfTheAgent(t *testing.T) {
 		}
 	}
 	t.Setenv("AISB_TEST_SECRET", "x")
-	writable := []mounts.Mount{{Source: base + "/project", Target: mounts.Project}}
+	writable := projects([]control.Info{{Name: "starting"}, {Project: handshake.Bytes(base + "/project")}})
 	readOnly := []mounts.Mount{{Source: base + "/project", Target: mounts.Project, ReadOnly: true}}
 	for name, refused := range map[string]string{
 		"project/values.env": "", "project/same.env": "", "mine/values.env": "", "mine/names.env": "",

@@ -171,7 +171,8 @@ func (o *execOptions) run(u *ui, commands [][]string) error {
 	if err != nil {
 		return err
 	}
-	named, err := namedEnv(o.envFile, o.env, nil)
+	runtime, list, listErr := runs()
+	named, err := namedEnv(o.envFile, o.env, projects(list))
 	if err != nil {
 		return err
 	}
@@ -182,9 +183,8 @@ func (o *execOptions) run(u *ui, commands [][]string) error {
 	if tty {
 		x.Rows, x.Cols = windowSize()
 	}
-	runtime, list, err := runs()
-	if err != nil {
-		return err
+	if listErr != nil {
+		return listErr
 	}
 	run, err := pick(list, o.name)
 	if e, ok := errors.AsType[*exitError](err); ok && o.name != "" && len(living(list)) == 1 && len(control.Match(list, o.name)) == 0 {
