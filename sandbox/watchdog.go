@@ -88,6 +88,7 @@ func (s *Session) watch() {
 	defer close(s.watched)
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
+	full := s.watchRoom()
 	for {
 		var f *Failure
 		select {
@@ -99,6 +100,7 @@ func (s *Session) watch() {
 			return
 		case <-tick.C:
 			f = s.dog.look()
+		case f = <-full:
 		case found := <-s.direct.answers():
 			f = s.reopen(found)
 		}
@@ -118,6 +120,29 @@ func (s *Session) watch() {
 	}
 }
 
+// watchRoom says when a disk is nearly full. It is apart from watch, since a disk can
+// hang, one of the network's above all, and would take the look at the fence and the
+// end of the run with it.
+func (s *Session) watchRoom() <-chan *Failure {
+	full := make(chan *Failure, 1) // nobody may want it any more
+	go func() {
+		tick := time.NewTicker(watchEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-s.watched:
+				return
+			case <-tick.C:
+			}
+			if f := s.dog.lookForRoom(); f != nil {
+				full <- f
+				return
+			}
+		}
+	}()
+	return full
+}
+
 // bitten is why the watchdog has ended the sandbox, or nil.
 func (w *watchdog) bitten() *Failure {
 	w.mu.Lock()
@@ -125,7 +150,7 @@ func (w *watchdog) bitten() *Failure {
 	return w.bite
 }
 
-// look compares all of it once.
+// look compares fence and mounts once.
 func (w *watchdog) look() *Failure {
 	if err := w.lookAtFence(); err != nil {
 		return fenceChanged(err)
@@ -134,7 +159,7 @@ func (w *watchdog) look() *Failure {
 		return &Failure{Status: handshake.ExitProof, Err: fmt.Errorf("the sandbox was stopped: %w", err),
 			Hint: "a file or directory that a mount lies on was replaced or removed on the host while the sandbox ran"}
 	}
-	return w.lookForRoom()
+	return nil
 }
 
 func fenceChanged(err error) *Failure {

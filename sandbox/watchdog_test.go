@@ -1,15 +1,23 @@
 package sandbox
 
 import (
+	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/aisb-dev/aisb/gate/fdmsg"
 	"github.com/aisb-dev/aisb/netpolicy"
 	"github.com/aisb-dev/aisb/netpolicy/nft"
 	"github.com/aisb-dev/aisb/sandbox/handshake"
 	"github.com/aisb-dev/aisb/sandbox/mountinfo"
+	"github.com/aisb-dev/aisb/tests/need"
 )
 
 func mount(target, kind, options string) mountinfo.Mount {
@@ -51,11 +59,65 @@ func TestCompareKept(t *testing.T) {
 func TestRoom(t *testing.T) {
 	for floor, full := range map[uint64]bool{0: false, 1: false, 1 << 62: true} {
 		w := &watchdog{room: []string{"/nowhere", t.TempDir()}, min: floor}
-		f := w.look() // has neither fence nor mounts to look at yet
+		f := w.lookForRoom()
 		if (f != nil) != full || f != nil && (f.Status != 125 || !strings.Contains(f.Hint, "--min-free")) {
 			t.Errorf("floor %d: %+v", floor, f)
 		}
 	}
+}
+
+// TestHungDisk: while a disk doesn't answer, the rest is looked at, and the watchdog ends.
+func TestHungDisk(t *testing.T) {
+	need.Root(t)
+	conn, peer, err := fdmsg.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.Close()
+	s := &Session{entry: conn, cut: make(chan struct{}), watched: make(chan struct{}),
+		ending: &ending{done: make(chan struct{})}, podman: &podmanProcess{done: make(chan struct{})}}
+	s.dog.room, s.dog.min = []string{hungDisk(t)}, 1
+	s.dog.mountinfo = filepath.Join(t.TempDir(), "mountinfo")
+	const line = "22 1 0:20 / / rw - tmpfs none rw\n"
+	for _, text := range []string{line, line + "23 22 0:21 / /etc rw - tmpfs none rw\n"} {
+		if err := os.WriteFile(s.dog.mountinfo, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if s.dog.mounts == nil {
+			if err := s.dog.arm(); err != nil {
+				t.Fatal(err)
+			}
+			go s.watch()
+			time.Sleep(2 * watchEvery) // for it to ask the disk
+		}
+	}
+	if !within(s.watched, 5*watchEvery) {
+		t.Fatal("the watchdog waits for the disk")
+	}
+	if f := s.dog.bitten(); f == nil || !strings.Contains(f.Error(), `a mount on "/etc" was added`) {
+		t.Errorf("got %v", f)
+	}
+}
+
+// hungDisk is a file system whose server says nothing until the test ends.
+func hungDisk(t *testing.T) string {
+	t.Helper()
+	fuse, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		need.Missing(t, "fuse", err)
+	}
+	dir := t.TempDir()
+	t.Cleanup(func() { fuse.Close() }) // which lets those who wait go
+	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fuse.Fd())
+	if err := unix.Mount("none", dir, "fuse", unix.MS_NODEV|unix.MS_NOSUID, options); err != nil {
+		need.Missing(t, "fuse", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 // A fence that can't be read is one that doesn't hold.

@@ -1,7 +1,7 @@
 // Package need says what a test needs of the machine. It is the only place
 // where a test is skipped: a machine that must have something names it in
-// AISB_TEST_REQUIRE (a comma list of podman, userns, nft, lab, root, vm
-// and old-pasta), and there the same test fails instead.
+// AISB_TEST_REQUIRE (a comma list of podman, userns, nft, lab, root, vm,
+// old-pasta and fuse), and there the same test fails instead.
 //
 // Podman is nobody's need here: the tests that run it are started by scripts,
 // which find out beforehand whose podman it is (left_out in tests/where), or that
@@ -24,7 +24,7 @@ import (
 // Variable names the environment variable.
 const Variable = "AISB_TEST_REQUIRE"
 
-var names = []string{"podman", "userns", "nft", "lab", "root", "vm", "old-pasta"}
+var names = []string{"podman", "userns", "nft", "lab", "root", "vm", "old-pasta", "fuse"}
 
 // UserNS needs leave to make a user namespace and to have rights in it.
 func UserNS(t testing.TB) { t.Helper(); must(t, "userns", userNS()) }
