@@ -18,10 +18,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Each program gets so long. They run at the same time.
+// Each program gets so long. They run at the same time. A busy or emulated machine
+// takes seconds for what is tens of milliseconds elsewhere.
 const (
-	slow  = 5 * time.Second // podman and what else may wait for a disk
-	quick = 2 * time.Second
+	slow  = 15 * time.Second // podman and what else may wait for a disk
+	quick = 5 * time.Second
 )
 
 // Collect finds out what Examine judges. It changes nothing but what podman

@@ -111,12 +111,7 @@ func script(t *testing.T, dir, name, text string) {
 // TestDoctorBroken breaks one thing after the other: doctor says which and what
 // to do, and a run does fail.
 func TestDoctorBroken(t *testing.T) {
-	oldPasta, hungPodman := programs(t, "pasta"), programs(t, "podman")
-	script(t, oldPasta, "pasta", `case $1 in
---help) echo "pasta 2024_02_20.1e6f92b"; printf '  -t, --tcp-ports SPEC\n  -u, --udp-ports SPEC\n  -T, --tcp-ns SPEC\n  -U, --udp-ns SPEC\n  --no-map-gw\n' ;;
-*) echo "pasta: unrecognized option '--map-host-loopback'" >&2; exit 1 ;;
-esac
-`)
+	hungPodman := programs(t, "podman")
 	script(t, hungPodman, "podman", "exec /bin/sleep 600\n")
 	for _, r := range []struct {
 		name, env, id string
@@ -124,8 +119,7 @@ esac
 		hangs         bool
 	}{
 		{name: "no podman", env: "PATH=" + programs(t, "podman"), id: "podman.version", parts: []string{"no podman in PATH", "install podman"}},
-		{name: "old pasta", env: "PATH=" + oldPasta, id: "network.pasta", parts: []string{"2024_02_20", "lacks --map-host-loopback, --map-guest-addr"}},
-		{name: "hung podman", env: "PATH=" + hungPodman, id: "podman.works", parts: []string{"did not end within 5s", "lock"}, hangs: true},
+		{name: "hung podman", env: "PATH=" + hungPodman, id: "podman.works", parts: []string{"did not end within 15s", "lock"}, hangs: true},
 		{name: "no private runtime directory", env: "XDG_RUNTIME_DIR=/tmp", id: "user.runtime-dir", parts: []string{"/tmp", "loginctl enable-linger"}},
 		{name: "no HOME", env: "HOME=", id: "disk.home", parts: []string{"HOME"}},
 	} {
@@ -166,11 +160,12 @@ func TestDoctorMounts(t *testing.T) {
 	for _, r := range []struct {
 		name, mount, id string
 		parts           []string
+		state           string
 	}{
-		{"no subuid", "mount --bind " + empty + " /etc/subuid", "user.subuid", []string{"no range for you", "usermod --add-subuids"}},
-		{"no subgid", "mount --bind " + empty + " /etc/subgid", "user.subgid", []string{"no range for you", "usermod --add-subuids"}},
-		{"no tun", "mount --bind " + closed + " /dev/net/tun", "network.tun", []string{"permission denied", "modprobe tun"}},
-		{"noexec cache", "mkdir -p " + cache + "; mount -t tmpfs -o noexec,mode=777 none " + cache, "disk.cache", []string{"noexec", "XDG_CACHE_HOME"}},
+		{"no subuid", "mount --bind " + empty + " /etc/subuid", "user.subuid", []string{"no range for you", "usermod --add-subuids"}, "fail"},
+		{"no subgid", "mount --bind " + empty + " /etc/subgid", "user.subgid", []string{"no range for you", "usermod --add-subuids"}, "fail"},
+		{"no tun", "mount --bind " + closed + " /dev/net/tun", "network.tun", []string{"permission denied", "modprobe tun"}, "note"},
+		{"noexec cache", "mkdir -p " + cache + "; mount -t tmpfs -o noexec,mode=777 none " + cache, "disk.cache", []string{"noexec", "XDG_CACHE_HOME"}, "fail"},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			dir := project(t)
@@ -187,14 +182,15 @@ func TestDoctorMounts(t *testing.T) {
 			cmd.Env, cmd.Dir, cmd.WaitDelay = as.Env, as.Dir, 5*time.Second
 			var out, errs bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &errs
-			if err := cmd.Run(); cmd.ProcessState.ExitCode() != 1 {
+			want := map[string]int{"fail": 1, "note": 0}[r.state]
+			if err := cmd.Run(); cmd.ProcessState.ExitCode() != want {
 				t.Fatalf("%v: %s%s", err, out.String(), errs.String())
 			}
-			state, text := parseHealth(t, out.String()).state(r.id)
-			if state != "fail" {
+			if state, text := parseHealth(t, out.String()).state(r.id); state != r.state {
 				t.Errorf("%s is %s: %s", r.id, state, text)
+			} else {
+				wantIn(t, r.id, text, r.parts...)
 			}
-			wantIn(t, r.id, text, r.parts...)
 		})
 	}
 }
