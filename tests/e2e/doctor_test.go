@@ -92,12 +92,18 @@ func programs(t *testing.T, without ...string) string {
 			t.Fatal(err)
 		}
 	}
+	letIn(t, dir)
+	return dir
+}
+
+// letIn lets the user into a directory of the test's.
+func letIn(t *testing.T, dir string) {
+	t.Helper()
 	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
 		if err := os.Chmod(d, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return dir
 }
 
 // script puts a program of the test's own into a directory of programs.
@@ -152,7 +158,9 @@ func TestDoctorBroken(t *testing.T) {
 // gets directories of its own, since it would go on with what it has from before.
 func TestDoctorMounts(t *testing.T) {
 	need.Root(t)
-	empty, closed := filepath.Join(t.TempDir(), "empty"), filepath.Join(t.TempDir(), "closed")
+	made := t.TempDir()
+	letIn(t, made)
+	empty, closed := filepath.Join(made, "empty"), filepath.Join(made, "closed")
 	if err := errors.Join(os.WriteFile(empty, nil, 0o644), os.WriteFile(closed, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
