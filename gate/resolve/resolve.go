@@ -103,6 +103,10 @@ func (r *Resolver) Lookup(ctx context.Context, name string) ([]netip.Addr, error
 	// The flight has a time of its own: that its first caller went away
 	// doesn't concern the others.
 	flight := r.flights.DoChan(name+" "+fmt.Sprint(conf.Servers), func() (any, error) {
+		// One that ended since this caller looked may have left its answer.
+		if e, found := r.cached(name, time.Now()); found {
+			return e, nil
+		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 		defer cancel()
 		e := entry{err: ErrFailed}
