@@ -32,12 +32,14 @@ type sizes struct {
 // sample is what one round saw of one backend. The client fills in the first
 // part.
 type sample struct {
-	Up, Down float64 // MiB/s
+	Up, Down float64 // MiB/s, with SHA-256 at both ends
+	UpBare   float64 // MiB/s, with ends that cost next to nothing
+	DownBare float64
 	Stall    float64 // ms, the longest without a byte
 	Tunnels  float64 // 1/s
 
 	Start float64 // ms, `aisb run -- true`
-	CPU   float64 // s of all processors a GiB, both ways, clients and server included
+	CPU   float64 // s of all processors a GiB, mean of the four, clients and server included
 }
 
 func main() {
@@ -140,7 +142,7 @@ func (r runner) round(s sizes) (sample, error) {
 	}
 	after, err := busy()
 	one.Start = float64(start.Microseconds()) / 1000
-	one.CPU = (after - before) / (2 * float64(s.mib) / 1024)
+	one.CPU = (after - before) / (4 * float64(s.mib) / 1024)
 	return one, err
 }
 
@@ -172,8 +174,10 @@ func table(samples map[string][]sample) string {
 		name string
 		of   func(sample) float64
 	}{
-		{"upload, MiB/s", func(s sample) float64 { return s.Up }},
-		{"download, MiB/s", func(s sample) float64 { return s.Down }},
+		{"upload, SHA-256, MiB/s", func(s sample) float64 { return s.Up }},
+		{"download, SHA-256, MiB/s", func(s sample) float64 { return s.Down }},
+		{"upload, cheap ends, MiB/s", func(s sample) float64 { return s.UpBare }},
+		{"download, cheap ends, MiB/s", func(s sample) float64 { return s.DownBare }},
 		{"longest pause, ms", func(s sample) float64 { return s.Stall }},
 		{"connections, 1/s", func(s sample) float64 { return s.Tunnels }},
 		{"CPU of the machine a GiB, s", func(s sample) float64 { return s.CPU }},

@@ -2,11 +2,15 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
+	"hash/crc32"
 	"io"
 	"net"
 	"net/http"
@@ -20,6 +24,8 @@ import (
 //
 //	U: so many bytes to the server, which answers with their SHA-256
 //	D: so many bytes from the server, and their SHA-256
+//	u, d: the same with bytes and a sum (CRC-32C) that cost next to nothing, so that
+//	      the way is measured and not its ends
 //	T: nothing; the server answers with a byte
 
 // serve is the server on the host's loopback. It returns its port.
@@ -52,16 +58,16 @@ func answer(conn net.Conn) error {
 		return err
 	}
 	n := int64(binary.BigEndian.Uint64(head[1:]))
-	sum := sha256.New()
+	sum, source := ends(head[0])
 	switch head[0] {
-	case 'U':
+	case 'U', 'u':
 		if err := exactly(sum, conn, n); err != nil {
 			return err
 		}
 		_, err := conn.Write(sum.Sum(nil))
 		return err
-	case 'D':
-		if err := exactly(io.MultiWriter(conn, sum), pattern{}, n); err != nil {
+	case 'D', 'd':
+		if err := exactly(io.MultiWriter(conn, sum), source, n); err != nil {
 			return err
 		}
 		_, err := conn.Write(sum.Sum(nil))
@@ -71,6 +77,25 @@ func answer(conn net.Conn) error {
 		return err
 	}
 	return fmt.Errorf("unknown request %q", head[0])
+}
+
+// ends are how the bytes of a request are summed and where they come from.
+func ends(way byte) (hash.Hash, io.Reader) {
+	if way == 'u' || way == 'd' {
+		return crc32.New(crc32.MakeTable(crc32.Castagnoli)), &block{}
+	}
+	return sha256.New(), pattern{}
+}
+
+// block is an endless stream of one block of random bytes.
+type block struct{ b []byte }
+
+func (s *block) Read(p []byte) (int, error) {
+	if s.b == nil {
+		s.b = make([]byte, 32<<10)
+		rand.Read(s.b) // never fails (crypto/rand)
+	}
+	return copy(p, s.b), nil
 }
 
 // pattern is an endless stream of bytes that a lost or doubled block would show in.
@@ -87,16 +112,17 @@ func (pattern) Read(p []byte) (int, error) {
 func client(port string, s sizes) error {
 	var out sample
 	n := int64(s.mib) << 20
-	up, stallUp, err := transfer(port, 'U', n)
-	if err != nil {
-		return fmt.Errorf("upload: %w", err)
+	for _, m := range []struct {
+		way byte
+		to  *float64
+	}{{'U', &out.Up}, {'D', &out.Down}, {'u', &out.UpBare}, {'d', &out.DownBare}} {
+		took, stall, err := transfer(port, m.way, n)
+		if err != nil {
+			return fmt.Errorf("transfer %c: %w", m.way, err)
+		}
+		*m.to = float64(s.mib) / took.Seconds()
+		out.Stall = max(out.Stall, float64(stall.Microseconds())/1000)
 	}
-	down, stallDown, err := transfer(port, 'D', n)
-	if err != nil {
-		return fmt.Errorf("download: %w", err)
-	}
-	out.Up, out.Down = float64(s.mib)/up.Seconds(), float64(s.mib)/down.Seconds()
-	out.Stall = float64(max(stallUp, stallDown).Microseconds()) / 1000
 	begin := time.Now()
 	if err := tunnels(port, s); err != nil {
 		return fmt.Errorf("connections: %w", err)
@@ -113,22 +139,22 @@ func transfer(port string, way byte, n int64) (took, stall time.Duration, err er
 		return 0, 0, err
 	}
 	defer conn.Close()
-	sum := sha256.New()
+	sum, source := ends(way)
 	begin := time.Now()
 	watch := &watch{last: begin}
-	if way == 'U' {
-		err = exactly(io.MultiWriter(conn, sum, watch), pattern{}, n)
+	if way == 'U' || way == 'u' {
+		err = exactly(io.MultiWriter(conn, sum, watch), source, n)
 	} else {
 		err = exactly(io.MultiWriter(sum, watch), conn, n)
 	}
 	if err != nil {
 		return 0, 0, err
 	}
-	var theirs [sha256.Size]byte
-	if _, err := io.ReadFull(conn, theirs[:]); err != nil {
+	theirs := make([]byte, sum.Size())
+	if _, err := io.ReadFull(conn, theirs); err != nil {
 		return 0, 0, err
 	}
-	if theirs != [sha256.Size]byte(sum.Sum(nil)) {
+	if !bytes.Equal(theirs, sum.Sum(nil)) {
 		return 0, 0, errors.New("the bytes arrived changed")
 	}
 	return time.Since(begin), watch.longest, nil
