@@ -153,7 +153,7 @@ func TestMissingPodmanOrImage(t *testing.T) {
 
 	o = call{dir: project(t)}.do(t, "run", "--image", "localhost/no-such-image:1", "--net", "none", "--ephemeral-home", "--", "true")
 	o.wantStatus(t, 125)
-	wantIn(t, "error", o.stderr, "aisb: error: ", "no such image", "localhost/no-such-image:1", "aisb: hint: build the image")
+	wantIn(t, "error", o.stderr, "aisb: error: ", "no such image", "localhost/no-such-image:1", "aisb: hint: get it by 'podman pull'")
 }
 
 // TestPodmansOwnFailure is 125, although podman has 126 and 127 for some of it:
