@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -84,33 +83,6 @@ func (s *sandbox) ends(t *testing.T) {
 	t.Helper()
 	s.say("")
 	s.wait(10*time.Second).wantStatus(t, 11)
-}
-
-func TestPs(t *testing.T) {
-	gone := wantNothingLeft(t)
-	s := waiting(t)
-	list := s.ps(t)
-	if len(list) != 1 {
-		t.Fatalf("%+v", list)
-	}
-	r := list[0]
-	want := backend
-	if want == "" {
-		want = "pasta"
-	}
-	if r.State != "running" || r.PID != s.cmd.Process.Pid || r.Net != "allow" || r.Backend != want || r.Image != testImage ||
-		len(r.Command) != 3 || r.Command[0] != "/bin/sh" || time.Since(r.Started) > time.Minute {
-		t.Errorf("%+v", r)
-	}
-	o := s.c.do(t, "ps")
-	wantIn(t, "table", o.stdout, s.name, " "+want+" ", `/bin/sh -c "echo ready; read line; ex...`)
-	t.Logf("ps took %v", o.took)
-	wantIn(t, "completion", s.c.do(t, "__complete", "exec", "aisb-e2e").stdout, s.name+"\t"+s.c.dir+"\n")
-	s.ends(t)
-	if left := s.ps(t); len(left) > 0 {
-		t.Errorf("after the end: %+v", left)
-	}
-	gone()
 }
 
 // TestExecHasNoRights: by the kernel's account, and by trying what the first
@@ -303,147 +275,4 @@ func TestExecEnds(t *testing.T) {
 	o := l.wait(3 * time.Second)
 	o.wantStatus(t, 137)
 	wantIn(t, "message", o.stderr, "aisb: error: the sandbox has ended")
-}
-
-func TestExecTerminal(t *testing.T) {
-	s := waiting(t)
-	master, slave := openTerminal(t)
-	defer master.Close()
-	setSize(t, master, 33, 101)
-	before := stty(t, slave)
-	cmd := s.c.command(context.Background(), "exec", s.name, "--", "bash", "-c",
-		`stty size; tty; echo "[$TERM]"; trap 'stty size' WINCH; trap 'echo got-int; exit 6' INT; echo ready; while :; do sleep 0.05; done`)
-	cmd.Env = append(cmd.Env, "TERM=xterm-test")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
-	cmd.SysProcAttr.Setctty = true
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	x := &terminal{t: t, pty: master, cmd: cmd, screen: &output{}, ended: make(chan struct{})}
-	go io.Copy(x.screen, master) // ends with the test's closing it
-	go func() {
-		cmd.Wait() // the status is in ProcessState
-		io.WriteString(slave, "<the end>")
-		for !strings.Contains(x.screen.String(), "<the end>") { // all before it was copied
-			time.Sleep(5 * time.Millisecond)
-		}
-		close(x.ended)
-	}()
-	x.waitScreen("ready", 1)
-	wantIn(t, "screen", x.screen.String(), "33 101\r\n", "/dev/pts/", "[xterm-test]")
-	setSize(t, master, 44, 122)
-	x.waitScreen("44 122\r\n", 1)
-	x.typed("\x03")
-	x.waitScreen("got-int", 1)
-	x.wait(6)
-	if after := stty(t, slave); after != before {
-		t.Errorf("the terminal was %s and is %s", before, after)
-	}
-	slave.Close()
-	// A terminal on demand, for a program that wants one.
-	if o := s.exec(t, "", "-t", "--", "tty"); !strings.HasPrefix(o.stdout, "/dev/pts/") {
-		t.Errorf("-t: %+v", o)
-	}
-	s.ends(t)
-}
-
-func TestStopOfSandboxes(t *testing.T) {
-	for name, tt := range map[string]struct {
-		script string
-		args   []string
-		status int
-	}{
-		"by its own":  {"trap 'exit 7' TERM; echo ready; while :; do sleep 0.05; done", nil, 7},
-		"deaf":        {"trap '' TERM; echo ready; while :; do sleep 0.05; done", nil, 137},
-		"at once":     {"trap 'exit 7' TERM; echo ready; while :; do sleep 0.05; done", []string{"-t", "0"}, 137},
-		"all of them": {"echo ready; sleep 1000", []string{"--all"}, 143},
-	} {
-		t.Run(name, func(t *testing.T) {
-			gone := wantNothingLeft(t)
-			c := call{dir: project(t)}
-			l := c.start(t, allowed, sh(tt.script)...)
-			l.waitOut("ready\n")
-			args := append([]string{"stop"}, tt.args...)
-			if name != "all of them" {
-				args = append(args, strings.TrimPrefix(filepath.Base(c.dir), "aisb-"))
-			}
-			o := c.do(t, args...)
-			o.wantStatus(t, 0)
-			gone()
-			if o.took > stopLimit || !strings.HasPrefix(o.stdout, "aisb-e2e-") {
-				t.Errorf("stop took %v and said %q", o.took, o.stdout)
-			}
-			t.Logf("stop took %v", o.took)
-			r := l.wait(2 * time.Second)
-			r.wantStatus(t, tt.status)
-			wantIn(t, "receipt", r.stderr, "ended after")
-		})
-	}
-}
-
-// TestExecOfAPausedSandbox says what is the matter, and the sandbox goes on as if
-// nobody had asked.
-func TestExecOfAPausedSandbox(t *testing.T) {
-	s := waiting(t)
-	pid1 := child(t, "aisb-entry")
-	syscall.Kill(pid1, syscall.SIGSTOP) // from above, where pid 1 is a process like others
-	o := s.exec(t, "", "true")
-	o.wantStatus(t, 125)
-	wantIn(t, "message", o.stderr, "the sandbox doesn't answer", "podman unpause")
-	syscall.Kill(pid1, syscall.SIGCONT)
-	s.exec(t, "", "true").wantStatus(t, 0)
-	s.ends(t)
-}
-
-// TestSandboxThatStarts is in the list, runs nothing for others, and can be stopped.
-func TestSandboxThatStarts(t *testing.T) {
-	gone := wantNothingLeft(t)
-	c := call{dir: faultyProject(t, "before", "sleep 1000"), bin: faulty}
-	l := c.start(t, allowed, "true")
-	s := &sandbox{live: l, c: call{dir: c.dir}}
-	waitUntil(t, runTimeout, "ps lists it", func() bool {
-		for _, r := range s.ps(t) {
-			s.name = r.Name
-			return r.Project == c.dir && r.State == "starting"
-		}
-		return false
-	})
-	o := s.exec(t, "", "true")
-	o.wantStatus(t, 125)
-	wantIn(t, "message", o.stderr, "aisb: error: the sandbox is still starting", "aisb: hint: ")
-	s.c.do(t, "stop", s.name).wantStatus(t, 0)
-	gone()
-	o = l.wait(stopLimit)
-	o.wantStatus(t, 143)
-	wantIn(t, "message", o.stderr, "aisb: error: stopped before the command ran")
-}
-
-// forgetDead does away with what is left of a run that had no gate to remove its
-// directory when aisb was killed: a socket that nobody listens on. It is in the list
-// of such, and goes at the end of a later run.
-func forgetDead(t *testing.T) {
-	t.Helper()
-	c := call{dir: project(t)}
-	var dead []string
-	for _, r := range (&sandbox{c: c}).psAll(t) {
-		if r.State == "dead" {
-			dead = append(dead, r.Name)
-		}
-	}
-	if len(dead) != 1 {
-		t.Fatalf("dead sandboxes: %q", dead)
-	}
-	dir := filepath.Join(agent.runtime, "aisb", dead[0])
-	files, err := os.ReadDir(dir)
-	if err != nil || len(files) != 1 {
-		t.Fatalf("%s holds %v, %v", dir, files, err)
-	}
-	old := time.Now().Add(-time.Hour) // a new one may be about to listen
-	if err := os.Chtimes(dir, old, old); err != nil {
-		t.Fatal(err)
-	}
-	c.aisb(t, []string{"--net", "none"}, "true").wantStatus(t, 0)
-	if _, err := os.Stat(dir); err == nil {
-		t.Errorf("%s is still there", dir)
-	}
 }
