@@ -159,6 +159,9 @@ func (g *gateSide) watch() {
 	all.Wait()
 }
 
+// refusePause is how long a client may wait when there is no descriptor for it.
+const refusePause = 10 * time.Millisecond
+
 // refuse closes each connection until the listener is closed.
 func refuse(l *net.TCPListener) {
 	for {
@@ -166,9 +169,12 @@ func refuse(l *net.TCPListener) {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err == nil {
-			conn.Close()
+		if err != nil {
+			// Out of descriptors, most likely: until others are closed there is nothing to do.
+			time.Sleep(refusePause)
+			continue
 		}
+		conn.Close()
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
@@ -43,8 +44,22 @@ func TestScript(t *testing.T) {
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"status": status,
 			"socket": socket,
+			"older":  older,
 		},
 	})
+}
+
+// older makes a file an hour older than it is: older PATH. Two that were written
+// right after another can have one time.
+func older(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: older PATH")
+	}
+	name := ts.MkAbs(args[0])
+	info, err := os.Stat(name)
+	ts.Check(err)
+	when := info.ModTime().Add(-time.Hour)
+	ts.Check(os.Chtimes(name, when, when))
 }
 
 // socket makes a unix socket that nobody listens on any more: socket PATH

@@ -5,6 +5,7 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,8 +64,12 @@ func TestSuspended(t *testing.T) {
 	pause := suspension(t)
 	signal := func(sig syscall.Signal, find func(l *live) int) func(l *live) {
 		return func(l *live) {
-			if err := syscall.Kill(find(l), sig); err != nil {
+			pid := find(l)
+			if err := syscall.Kill(pid, sig); err != nil {
 				t.Fatal(err)
+			}
+			if sig == syscall.SIGSTOP {
+				waitStopped(t, pid)
 			}
 		}
 	}
@@ -109,6 +114,30 @@ func TestSuspended(t *testing.T) {
 			}
 		}
 		suspended(t, pause, true, each(syscall.SIGSTOP), each(syscall.SIGCONT))
+	})
+}
+
+// waitStopped waits until each thread of a process stands still: SIGSTOP is taken by
+// one of them, and the others go on until that one has told them
+// (do_signal_stop in kernel/signal.c).
+func waitStopped(t *testing.T, pid int) {
+	t.Helper()
+	waitUntil(t, runTimeout, fmt.Sprintf("process %d stands still", pid), func() bool {
+		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil || len(tasks) == 0 {
+			t.Fatalf("the threads of process %d: %q, %v", pid, tasks, err)
+		}
+		for _, task := range tasks {
+			stat, err := os.ReadFile(task)
+			if err != nil {
+				continue // that thread has ended meanwhile
+			}
+			_, rest, _ := strings.Cut(string(stat), ") ") // after the name, proc_pid_stat(5)
+			if !strings.HasPrefix(rest, "T") {
+				return false
+			}
+		}
+		return true
 	})
 }
 
