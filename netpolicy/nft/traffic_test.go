@@ -2,9 +2,13 @@ package nft
 
 import (
 	"errors"
+	"fmt"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -126,22 +130,46 @@ func ip(t *testing.T, args ...string) {
 	}
 }
 
-// BenchmarkApplyAndVerify measures the bar of 3 ms for both (SPEC 8).
+// BenchmarkApplyAndVerify measures the bar of 3 ms for both (SPEC 8) as a start has
+// it: once, in a process and a network namespace that are new. A thread with a
+// namespace of its own would not do: netlink's goroutines change threads with it at
+// each message.
 func BenchmarkApplyAndVerify(b *testing.B) {
 	rs, err := netpolicy.Render(specs()["both families and published"])
 	if err != nil {
 		b.Fatal(err)
 	}
-	need.Root(b)
-	runtime.LockOSThread() // and not back: the namespace ends with the thread
-	for b.Loop() {
-		b.StopTimer()
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil { // as a start finds it: new
+	if result := os.Getenv(inside); result != "" {
+		begin := time.Now()
+		err := errors.Join(Apply(rs), Verify(rs))
+		took := time.Since(begin)
+		if err != nil {
 			b.Fatal(err)
 		}
-		b.StartTimer()
-		if err := errors.Join(Apply(rs), Verify(rs)); err != nil {
+		if err := os.WriteFile(result, fmt.Append(nil, took.Nanoseconds()), 0o600); err != nil {
 			b.Fatal(err)
 		}
+		return
 	}
+	need.Root(b)
+	result := filepath.Join(b.TempDir(), "took")
+	var total int
+	for b.Loop() {
+		cmd := exec.Command("/proc/self/exe", "-test.run=^$", "-test.bench=^BenchmarkApplyAndVerify$", "-test.benchtime=1x")
+		cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
+		cmd.Env = append(os.Environ(), inside+"="+result)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			b.Fatalf("%v\n%s", err, out)
+		}
+		text, err := os.ReadFile(result)
+		if err != nil {
+			b.Fatal(err)
+		}
+		took, err := strconv.Atoi(string(text))
+		if err != nil {
+			b.Fatal(err)
+		}
+		total += took
+	}
+	b.ReportMetric(float64(total)/float64(b.N), "ns/op")
 }
