@@ -85,7 +85,10 @@ func newContainerfileCmd(u *ui) *cobra.Command {
 		Use:   "containerfile",
 		Short: "print the Containerfile of the image",
 		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := configure(u, cmd.Flags()); err != nil {
+				return err
+			}
 			s, err := o.spec()
 			if err != nil {
 				return err
@@ -108,6 +111,9 @@ prints its tag. The build gets none of the host's environment and no proxy
 settings.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := configure(u, cmd.Flags()); err != nil {
+				return err
+			}
 			s, err := o.spec()
 			if err != nil {
 				return err
@@ -142,6 +148,9 @@ func newTagCmd(u *ui) *cobra.Command {
 built or not. It depends on the base image, which podman must have.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := configure(u, cmd.Flags()); err != nil {
+				return err
+			}
 			s, err := o.spec()
 			if err != nil {
 				return err

@@ -3,17 +3,15 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/aisb-dev/aisb/sandbox"
 	"github.com/aisb-dev/aisb/sandbox/handshake"
-	"github.com/aisb-dev/aisb/sandbox/mounts"
 	"github.com/aisb-dev/aisb/sandbox/podman"
 )
 
@@ -43,6 +41,8 @@ type runOptions struct {
 
 	allowUserNS, unenforced, keepRoot bool
 
+	settings *settings // what of all this came from where
+
 	argv []string
 }
 
@@ -60,11 +60,21 @@ own, or 2 usage, 77 78 fence, 78 rules, 125 podman, 126 127 COMMAND not run.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.argv = args
+			var err error
+			if o.settings, err = configure(u, cmd.Flags()); err != nil {
+				return err
+			}
 			return run(cmd.Context(), u, o)
 		},
 	}
 	f := cmd.Flags()
 	f.SetInterspersed(false) // the command's flags are its own
+	o.flags(f)
+	return cmd
+}
+
+// flags adds all flags of run.
+func (o *runOptions) flags(f *pflag.FlagSet) {
 	f.SortFlags = false
 	f.StringSliceVar(&o.allow, "allow", nil, "allow `RULE` (repeatable, comma list)")
 	f.StringArrayVar(&o.allowFile, "allow-file", nil, "allow the rules in `FILE`, one a line")
@@ -98,14 +108,13 @@ own, or 2 usage, 77 78 fence, 78 rules, 125 podman, 126 127 COMMAND not run.`,
 	f.BoolVar(&o.share, "share", false, "share files with a running sandbox of other rules")
 	f.BoolVar(&o.unenforced, "allow-unenforced", false, "start even if the fence can't be put up or proved")
 	f.BoolVar(&o.keepRoot, "insecure-keep-root", false, "don't become uid 1000 inside")
-	return cmd
 }
 
 // run is the list of steps from flags to receipt.
 func run(ctx context.Context, u *ui, o runOptions) error {
 	p, err := o.prepare()
 	if err != nil {
-		return err
+		return o.settings.blame(err)
 	}
 	defer func() {
 		if err := p.close(); err != nil {
@@ -154,66 +163,6 @@ func run(ctx context.Context, u *ui, o runOptions) error {
 	}
 	p.spec.Name = sandbox.RunName(p.plan.Mounts[0].Source)
 	return runSession(ctx, u, host, p.spec)
-}
-
-// checkUser refuses root: podman would be rootful, and what holds is another
-// product.
-func checkUser(command string, uid int) error {
-	if builtWithCgo {
-		// With cgo the runtime can't make a system call on all threads
-		// (syscall.AllThreadsSyscall), so pid 1 couldn't give its rights up.
-		return &exitError{code: exitPodman, err: errors.New("this aisb was built with cgo and can't run in a container"),
-			hint: "build it with CGO_ENABLED=0, as 'make build' does"}
-	}
-	if uid != 0 {
-		return nil
-	}
-	return &exitError{
-		code: exitPodman,
-		err:  fmt.Errorf("%s needs rootless podman and can't run as root", command),
-		hint: "run it as an ordinary user\non a machine with root alone, 'make run' and 'make test' use the project's lab",
-	}
-}
-
-// openHost finds podman and the directories. podman and its helpers are looked
-// for where no sandbox can write to: none of writable may hold them.
-func openHost(writable []mounts.Mount) (sandbox.Host, error) {
-	err := errors.Join(os.Setenv("PATH", hostPath(os.Getenv("PATH"), writable)),
-		os.Setenv("TMPDIR", hostTemp(os.Getenv("TMPDIR"), writable)),
-		checkStorageConf(os.Getenv("CONTAINERS_STORAGE_CONF"), writable))
-	if err != nil {
-		return sandbox.Host{}, err
-	}
-	uid := os.Getuid()
-	paths, err := sandbox.FindPaths(os.Getenv, uid)
-	if err != nil {
-		return sandbox.Host{}, &exitError{code: exitPodman, err: err,
-			hint: "log in as that user (ssh, a console, machinectl shell) rather than by su, or: loginctl enable-linger"}
-	}
-	conf, err := podman.EnsureConf(paths.Runtime, hasSystemd())
-	if err != nil {
-		return sandbox.Host{}, &exitError{code: exitPodman, err: err}
-	}
-	p, err := podman.Find(conf, os.Environ())
-	if err != nil {
-		return sandbox.Host{}, &exitError{code: exitPodman, err: err, hint: "install podman 5.3 or newer, and passt: sudo apt install podman passt uidmap"}
-	}
-	self, err := os.Open("/proc/self/exe")
-	if err != nil {
-		return sandbox.Host{}, &exitError{code: exitPodman, err: err}
-	}
-	return sandbox.Host{Self: self, Exe: "/proc/self/exe", Podman: p, Conf: conf, Paths: paths, UID: uid}, nil
-}
-
-// hasSystemd reports whether the user has a systemd session, which podman asks
-// for cgroups.
-func hasSystemd() bool {
-	bus := strings.TrimPrefix(os.Getenv("DBUS_SESSION_BUS_ADDRESS"), "unix:path=")
-	if bus == "" {
-		bus = filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "bus")
-	}
-	_, err := os.Stat(filepath.Join(filepath.Dir(bus), "systemd/private"))
-	return err == nil
 }
 
 // runSession starts the sandbox, relays until it ends and prints the receipt.

@@ -50,7 +50,7 @@ func (o runOptions) prepare() (*prepared, error) {
 	}
 	p.spec.MinFree, _ = parseSize(o.minFree) // limits has read it; 0 is no floor
 	for _, step := range []func(*prepared) error{
-		o.network, o.hatches, o.command, o.directory, o.environment,
+		o.network, o.hatches, o.command, o.directory, o.guard, o.environment,
 	} {
 		if err := step(p); err != nil {
 			return nil, errors.Join(err, p.close())
@@ -93,11 +93,11 @@ func (o runOptions) network(p *prepared) error {
 	default:
 		return usageError("aisb run", fmt.Errorf("--net %q is none of allow, none, full", o.net))
 	}
-	allow, err := gateLines(o.allow, "--allow", o.allowFile)
+	allow, err := o.settings.lines("allow", o.allow, o.allowFile)
 	if err != nil {
 		return err
 	}
-	deny, err := gateLines(o.deny, "--deny", nil)
+	deny, err := o.settings.lines("deny", o.deny, nil)
 	if err != nil {
 		return err
 	}
