@@ -202,7 +202,7 @@ func example(ts *testscript.TestScript, neg bool, args []string) {
 		if err := ts.Exec("sh", "-c", "{ "+strings.TrimSpace(command)+"\n} 2>&1"); err != nil {
 			ts.Logf("%s: %v", command, err)
 		}
-		got.WriteString(strings.ReplaceAll(ts.ReadFile("stdout"), ts.Getenv("HOME"), "/home/you"))
+		got.WriteString(strings.ReplaceAll(ts.ReadFile("stdout"), ts.Getenv("HOME"), "~"))
 	}
 	if a, b := squeezed(got.String()), squeezed(want); a != b {
 		ts.Fatalf("got\n%s\nwant\n%s", got.String(), want)
