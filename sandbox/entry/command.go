@@ -115,7 +115,9 @@ func (e *entry) start() *failure {
 	if err := e.conn.CloseWrite(); err != nil {
 		return &failure{handshake.Start, killed, err, ""}
 	}
-	err := e.signals.fork(!e.cfg.TTY, func() (int, error) { return e.command.fork("", e.cfg.Argv, e.cfg.TTY) })
+	err := e.signals.fork(!e.cfg.TTY, func() (int, error) {
+		return e.oom.lend(func() (int, error) { return e.command.fork("", e.cfg.Argv, e.cfg.TTY) })
+	})
 	if err != nil {
 		fmt.Fprintf(e.command.files[2], "%s: error: run %q: %v\n", Name, e.command.path, err)
 		return &failure{handshake.Start, handshake.ExitNoExec, err, ""}

@@ -55,6 +55,7 @@ type entry struct {
 	signals *signals
 	command command
 	execs   execs
+	oom     *oomScore
 	status  *os.File // takes one byte, the command's status
 	shut    bool     // nothing more is told to aisb
 
@@ -84,6 +85,8 @@ func (e *entry) run() int {
 	}
 	e.conn = conn
 	e.signals = catchSignals()
+	e.oom = openOOMScore()
+	e.execs.oom = e.oom
 	for _, step := range []func() *failure{
 		e.hello, e.receive, e.inspect, e.fence, e.listen, e.prove, e.drop, e.stdio, e.find, e.start,
 	} {

@@ -27,6 +27,8 @@ const (
 // credentials, the no_new_privs and the filters of its parent. The sandbox ends
 // with the first command, not with these.
 type execs struct {
+	oom *oomScore // what commands are lent
+
 	mu      sync.Mutex
 	open    int
 	running map[int]*execution
@@ -108,7 +110,9 @@ func (x *execs) begin(conn *fdmsg.Conn) (*execution, []*os.File, *failure) {
 	}
 	c.files = s.theirs
 	p := &execution{group: !req.TTY, ended: make(chan struct{})}
-	err = x.fork(p, func() (int, error) { return c.fork(dir, req.Argv, req.TTY) })
+	err = x.fork(p, func() (int, error) {
+		return x.oom.lend(func() (int, error) { return c.fork(dir, req.Argv, req.TTY) })
+	})
 	closeAll(s.theirs)
 	if err != nil {
 		x.leave()

@@ -82,7 +82,7 @@ func (s *sandbox) exec(t *testing.T, stdin string, args ...string) outcome {
 func (s *sandbox) ends(t *testing.T) {
 	t.Helper()
 	s.say("")
-	s.wait(10*time.Second).wantStatus(t, 11)
+	s.wait(runTimeout).wantStatus(t, 11)
 }
 
 // TestExecHasNoRights: by the kernel's account, and by trying what the first

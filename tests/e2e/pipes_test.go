@@ -65,7 +65,7 @@ func TestPipes(t *testing.T) {
 	t.Run("stdin not read", func(t *testing.T) {
 		l := call{dir: project(t)}.start(t, allowed, sh("echo done")...)
 		l.waitOut("done\n") // its stdin stays open
-		l.wait(10*time.Second).wantStatus(t, 0)
+		l.wait(runTimeout).wantStatus(t, 0)
 	})
 	t.Run("reader gone", func(t *testing.T) {
 		cmd := call{dir: project(t)}.command(t.Context(), runArgs(allowed, sh("yes; echo $? >status")...)...)
@@ -84,7 +84,7 @@ func TestPipes(t *testing.T) {
 		go func() { done <- cmd.Wait() }()
 		select {
 		case <-done:
-		case <-time.After(10 * time.Second):
+		case <-time.After(runTimeout):
 			t.Error("the writer goes on without a reader")
 		}
 		status, err := os.ReadFile(cmd.Dir + "/status")

@@ -71,7 +71,7 @@ func TestNobodyReads(t *testing.T) {
 		if got := cmd.ProcessState.ExitCode(); got != 143 {
 			t.Errorf("status %d (%v), want 143", got, cmd.ProcessState)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(runTimeout):
 		t.Error("SIGTERM doesn't end the run")
 		cmd.Process.Kill()
 		<-ended
@@ -94,7 +94,7 @@ func TestTerminalGoneForGood(t *testing.T) {
 			}
 			select {
 			case <-x.ended:
-			case <-time.After(10 * time.Second):
+			case <-time.After(runTimeout):
 				t.Error("the run outlives its terminal")
 			}
 			gone()
@@ -112,5 +112,5 @@ func TestNoOutputLeft(t *testing.T) {
 		return err == nil
 	})
 	l.signal(syscall.SIGUSR1)
-	l.wait(10*time.Second).wantStatus(t, 9)
+	l.wait(runTimeout).wantStatus(t, 9)
 }

@@ -148,7 +148,7 @@ func TestPoint6SecretLiesNowhereElse(t *testing.T) {
 	}
 	c.wantInNoFile(t, dir)
 	l.say("")
-	l.wait(10*time.Second).wantStatus(t, 7)
+	l.wait(runTimeout).wantStatus(t, 7)
 	wantNot(t, "messages", l.stderr.String(), c.mark)
 	c.wantInNoFile(t, dir)
 	if c.in([]byte(asUser(t, "podman", "events", "--stream=false", "--since", "10m"))) {
@@ -187,7 +187,7 @@ func TestPoint6EnvFile(t *testing.T) {
 	c.wantInNoProcess(t, inSandbox(t)...)
 	c.wantInNoFile(t, keys)
 	l.say("")
-	l.wait(10*time.Second).wantStatus(t, 0)
+	l.wait(runTimeout).wantStatus(t, 0)
 	o := call{dir: dir}.aisb(t, append([]string{"--env-file", file + ".missing"}, allowed...), "true")
 	o.wantStatus(t, 2)
 	wantIn(t, "error", o.stderr, "keys.env.missing", "aisb: hint: ")
