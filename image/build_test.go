@@ -127,7 +127,7 @@ func TestRecords(t *testing.T) {
 	}
 	built := asked
 	built.BaseID = idOne
-	if err := r.Save(built, time.Now()); err != nil {
+	if err := r.Save(built, nil, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	got, ok, err := r.Find(asked)
@@ -140,7 +140,7 @@ func TestRecords(t *testing.T) {
 		t.Error("another spec found the image")
 	}
 	built.BaseID = idTwo // a newer base image
-	if err := r.Save(built, time.Now()); err != nil {
+	if err := r.Save(built, nil, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if got, ok, err := r.Find(asked); err != nil || !ok || got.Tag() != built.Tag() {

@@ -9,6 +9,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/aisb-dev/aisb/gate/preset"
 )
 
 // Harness is an AI coding harness as data: how it gets into the image, how it
@@ -31,8 +33,9 @@ type Harness struct {
 	Env map[string]string `json:"env"`
 	// Keys are credentials that it reads from the environment.
 	Keys []Key `json:"keys"`
-	// Hosts are what it reaches beside the hosts of its keys.
-	Hosts Hosts `json:"hosts"`
+	// Hosts are its preset: what it reaches whatever its key is. Those of a key
+	// are in the preset that the key names.
+	Hosts preset.Hosts `json:"hosts"`
 
 	// Sessions are directories below the home that hold history, kept apart
 	// for each project.
@@ -51,24 +54,16 @@ type NPM struct {
 	Scripts []string `json:"scripts"`
 }
 
-// Key is a variable that holds a credential, and the host that it is for.
+// Key is a variable that holds a credential, and the service that it is for.
 type Key struct {
 	Env    string `json:"env"`
-	Host   string `json:"host"`
+	Preset string `json:"preset"` // whose core hosts the key is good for
 	Reason string `json:"reason"`
 }
 
-// Hosts are rules for the gate, by what they are for.
-type Hosts struct {
-	Core      []Host `json:"core"`      // it doesn't work without
-	Telemetry []Host `json:"telemetry"` // it reports to
-	Update    []Host `json:"update"`    // it looks for newer things
-}
-
-// Host is one rule and why it is there.
-type Host struct {
-	Rule   string `json:"rule"`
-	Reason string `json:"reason"`
+// Preset is the harness as a preset of hosts.
+func (h Harness) Preset() preset.Preset {
+	return preset.Preset{Name: h.Name, Kind: preset.Harness, Title: h.Title, Hosts: h.Hosts}
 }
 
 // ErrUnknownHarness reports a name that no data file has.
@@ -122,14 +117,12 @@ func (h Harness) check() error {
 		return errors.New("name and command must be set")
 	}
 	for _, k := range h.Keys {
-		if k.Env == "" || k.Host == "" || k.Reason == "" {
-			return fmt.Errorf("key %q: env, host and reason must be set", k.Env)
+		if k.Env == "" || k.Preset == "" || k.Reason == "" {
+			return fmt.Errorf("key %q: env, preset and reason must be set", k.Env)
 		}
 	}
-	for _, host := range slices.Concat(h.Hosts.Core, h.Hosts.Telemetry, h.Hosts.Update) {
-		if host.Rule == "" || host.Reason == "" {
-			return fmt.Errorf("host %q: rule and reason must be set", host.Rule)
-		}
+	if err := h.Hosts.Check(); err != nil {
+		return err
 	}
 	if h.NPM == nil {
 		return nil

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/aisb-dev/aisb/gate/preset"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -186,6 +188,14 @@ func TestHarnesses(t *testing.T) {
 		if len(h.Unprompted) > 0 && h.Unprompted[0] != h.Command[0] {
 			t.Errorf("%s has two programs: %q and %q", name, h.Command[0], h.Unprompted[0])
 		}
+		for _, k := range h.Keys {
+			if p, err := preset.FindService(k.Preset); err != nil || len(p.Core) == 0 {
+				t.Errorf("%s: %s opens the preset %q: %v", name, k.Env, k.Preset, err)
+			}
+		}
+		if _, err := preset.FindService(name); err == nil {
+			t.Errorf("%s is the name of a service too", name)
+		}
 	}
 	if _, err := FindHarness("../gitconfig"); err == nil {
 		t.Error("a path was accepted as a harness's name")
@@ -194,12 +204,12 @@ func TestHarnesses(t *testing.T) {
 
 func TestParseHarnessBad(t *testing.T) {
 	for name, text := range map[string]string{
-		"unknown key": `{"name":"a","command":["a"],"comand":["b"]}`,
-		"no command":  `{"name":"a"}`,
-		"no name":     `{"command":["a"]}`,
-		"no reason":   `{"name":"a","command":["a"],"hosts":{"core":[{"rule":"a.test"}]}}`,
-		"key no host": `{"name":"a","command":["a"],"keys":[{"env":"A","reason":"r"}]}`,
-		"not JSON":    `name = "a"`,
+		"unknown key":   `{"name":"a","command":["a"],"comand":["b"]}`,
+		"no command":    `{"name":"a"}`,
+		"no name":       `{"command":["a"]}`,
+		"no reason":     `{"name":"a","command":["a"],"hosts":{"core":[{"rule":"a.test"}]}}`,
+		"key no preset": `{"name":"a","command":["a"],"keys":[{"env":"A","reason":"r"}]}`,
+		"not JSON":      `name = "a"`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if h, err := ParseHarness([]byte(text)); err == nil {

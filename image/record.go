@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/aisb-dev/aisb/gate/preset"
 )
 
 // Record is what aisb remembers of a build, so that a start needs to ask
@@ -22,6 +24,9 @@ type Record struct {
 	Harness string    `json:"harness"`
 	Built   time.Time `json:"built"`
 
+	// Sources are the presets of the package tools in it; nil is not known.
+	Sources []preset.Preset `json:"sources"`
+
 	Used time.Time `json:"-"` // the file's own time
 }
 
@@ -33,25 +38,54 @@ func (r Records) path(key string) string { return filepath.Join(r.Dir, key+".jso
 // Find returns the Spec with the BaseID of its last build, and whether there is
 // one that still fits: the tag is computed anew and compared. It notes the use.
 func (r Records) Find(s Spec) (Spec, bool, error) {
+	s, rec, ok, err := r.find(s)
+	if ok {
+		now := time.Now()
+		_ = os.Chtimes(r.path(rec.Key), now, now) // only 'image prune' reads it
+	}
+	return s, ok, err
+}
+
+// Sources are the presets of the package tools in the image of a Spec, and whether
+// they are known.
+func (r Records) Sources(s Spec) ([]preset.Preset, bool, error) {
+	_, rec, ok, err := r.find(s)
+	return rec.Sources, ok && rec.Sources != nil, err
+}
+
+// SourcesOf are those of the image called tag.
+func (r Records) SourcesOf(tag string) ([]preset.Preset, bool, error) {
+	all, err := r.All()
+	if err != nil {
+		return nil, false, err
+	}
+	for _, rec := range all {
+		if rec.Tag == tag && rec.Sources != nil {
+			return rec.Sources, true, nil
+		}
+	}
+	return nil, false, nil
+}
+
+func (r Records) find(s Spec) (Spec, Record, bool, error) {
 	rec, err := r.read(r.path(s.Key()))
 	if errors.Is(err, fs.ErrNotExist) {
-		return s, false, nil
+		return s, Record{}, false, nil
 	}
 	if err != nil {
-		return s, false, err
+		return s, Record{}, false, err
 	}
 	s.BaseID = rec.BaseID
 	if rec.Base != s.Base || !reID().MatchString(rec.BaseID) || s.Tag() != rec.Tag {
-		return s, false, nil
+		return s, Record{}, false, nil
 	}
-	now := time.Now()
-	_ = os.Chtimes(r.path(rec.Key), now, now) // only 'image prune' reads it
-	return s, true, nil
+	return s, rec, true, nil
 }
 
-// Save notes a build. It replaces the file in one step.
-func (r Records) Save(s Spec, built time.Time) error {
-	rec := Record{Key: s.Key(), Base: s.Base, BaseID: s.BaseID, Tag: s.Tag(), Harness: s.Harness.Name, Built: built.UTC()}
+// Save notes a build, and what it found of package tools: nil is not known. It
+// replaces the file in one step.
+func (r Records) Save(s Spec, sources []preset.Preset, built time.Time) error {
+	rec := Record{Key: s.Key(), Base: s.Base, BaseID: s.BaseID, Tag: s.Tag(), Harness: s.Harness.Name, Built: built.UTC(), Sources: sources}
 	data, err := json.MarshalIndent(rec, "", "  ")
 	if err != nil {
 		return fmt.Errorf("save image record: %w", err)

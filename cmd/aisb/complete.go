@@ -19,6 +19,7 @@ import (
 func completions(root *cobra.Command) {
 	values := map[string][]string{
 		"harness":     image.HarnessNames(),
+		"preset":      presetNames(),
 		"no-gate":     {"dns\tleave the name server open too"},
 		"net":         {"allow\tthrough the gate", "none\tno network", "full\tno fence"},
 		"net-backend": {"auto\tinner, pasta where the kernel is too old for it", "inner\tno network inside at all", "pasta\tone address mapped to the host's loopback"},
@@ -43,6 +44,8 @@ func completions(root *cobra.Command) {
 			cmd.ValidArgsFunction = completeRunning(false)
 		case "aisb stop":
 			cmd.ValidArgsFunction = completeRunning(true)
+		case "aisb presets":
+			cmd.ValidArgsFunction = cobra.FixedCompletions(presetNames(), cobra.ShellCompDirectiveNoFileComp)
 		case "aisb check":
 			cmd.ValidArgsFunction = cobra.NoFileCompletions
 		}

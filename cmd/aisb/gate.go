@@ -61,13 +61,13 @@ takes the sockets that it is given, and says when it is ready.`,
 	o.flags(f)
 	f.StringArrayVar(&o.allowClients, "allow-client", nil, "serve clients of the network `CIDR`")
 	f.StringArrayVar(&o.allowUsers, "allow-user", nil, "over loopback serve `USER`'s processes too")
-	f.StringVar(&o.tokenFile, "auth-token-file", "", "serve only who shows a token of `FILE`\n(http://aisb:TOKEN@IP:PORT)")
+	f.StringVar(&o.tokenFile, "auth-token-file", "", "serve only who shows a token of `FILE`")
 	f.StringVar(&o.upstream, "upstream-proxy", "", "connect through `URL`, http://HOST:PORT")
 	f.StringVar(&o.upstreamAuth, "upstream-auth-file", "", "show that proxy the USER:PASSWORD in `FILE`")
 	f.BoolVar(&o.upstreamResolves, "upstream-resolves", false, "let that proxy resolve names; their addresses\nare then not judged")
 	f.StringVar(&o.metrics, "metrics", "", "metrics for Prometheus at `IP:PORT`")
 	f.BoolVar(&o.metricsRemote, "metrics-allow-remote", false, "let other machines reach --metrics")
-	f.DurationVar(&o.drain, "drain", 1500*time.Millisecond, "on SIGTERM let tunnels go on for `TIME`,\nsuch as 30s")
+	f.DurationVar(&o.drain, "drain", 1500*time.Millisecond, "let tunnels go on for `TIME` on SIGTERM,\nsuch as 30s")
 	return cmd
 }
 
@@ -76,6 +76,7 @@ type policyOptions struct {
 	allow, deny []string
 	allowFile   []string
 	denyFile    []string
+	presets     presetOptions
 	allowAll    bool
 	resolver    []string
 }
@@ -86,11 +87,12 @@ func (o *policyOptions) flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.allowFile, "allow-file", nil, "allow the rules in `FILE`, one a line")
 	f.StringSliceVar(&o.deny, "deny", nil, "deny `RULE`, whatever allows it")
 	f.StringArrayVar(&o.denyFile, "deny-file", nil, "deny the rules in `FILE`")
+	o.presets.flag(f)
 	f.BoolVar(&o.allowAll, "allow-all-names", false, "let the rule * allow any public name")
 	f.StringArrayVar(&o.resolver, "resolver", nil, "ask the name server `IP[:PORT]`, tls://IP or\nhttps://IP instead of the host's")
 }
 
 // given reports whether there is any rule in the flags.
 func (o *policyOptions) given() bool {
-	return len(o.allow)+len(o.allowFile)+len(o.deny)+len(o.denyFile) > 0
+	return len(o.allow)+len(o.allowFile)+len(o.deny)+len(o.denyFile)+len(o.presets.names) > 0
 }

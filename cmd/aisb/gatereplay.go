@@ -46,6 +46,7 @@ wildcards, ready for --allow-file.`,
 	f.StringArrayVar(&o.allowFile, "allow-file", nil, "judge by the rules in `FILE`, one a line")
 	f.StringSliceVar(&o.deny, "deny", nil, "deny `RULE`, whatever allows it")
 	f.StringArrayVar(&o.denyFile, "deny-file", nil, "deny the rules in `FILE`")
+	o.presets.flag(f)
 	f.BoolVar(&o.allowAll, "allow-all-names", false, "let the rule * allow any public name")
 	f.BoolVar(&o.suggest, "suggest", false, "print the shortest list of rules that covers the run")
 	f.BoolVar(&o.json, "json", false, "print one JSON object")

@@ -21,7 +21,11 @@ func (o *policyOptions) policy() (*policy.Policy, []policy.Warning, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	p, warnings, err := policy.Parse(allow, deny, policy.Options{AllowAllNames: o.allowAll})
+	more, err := o.presets.linesWithoutImage()
+	if err != nil {
+		return nil, nil, err
+	}
+	p, warnings, err := policy.Parse(append(allow, more...), deny, policy.Options{AllowAllNames: o.allowAll})
 	if err != nil {
 		return nil, nil, gateRuleError(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -238,18 +237,4 @@ the images that it removed.`,
 // recordsIn is where the records of images lie in aisb's state directory.
 func recordsIn(state string) image.Records {
 	return image.Records{Dir: filepath.Join(state, "images")}
-}
-
-// keyHint is what a harness that is run without rules most likely wants: the host
-// of a key that the user has, or else of the first that it knows.
-func (o runOptions) keyHint(getenv func(string) string) string {
-	h, err := image.FindHarness(o.harness)
-	if err != nil || len(o.argv) > 0 || len(h.Keys) == 0 {
-		return ""
-	}
-	key := h.Keys[0]
-	if i := slices.IndexFunc(h.Keys, func(k image.Key) bool { return getenv(k.Env) != "" }); i >= 0 {
-		key = h.Keys[i]
-	}
-	return fmt.Sprintf("for %s with %s: --allow %s -e %s\n", h.Name, key.Reason, key.Host, key.Env)
 }

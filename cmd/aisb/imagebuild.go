@@ -91,8 +91,16 @@ func (b *builder) locked(ctx context.Context, s image.Spec) (string, error) {
 	if err := b.warm(ctx, s.Tag()); err != nil {
 		return "", b.interrupted(ctx, err)
 	}
+	p.step("read where its package tools get packages from")
+	sources, err := b.sources(ctx, s.Tag())
+	if err != nil && ctx.Err() != nil {
+		return "", b.interrupted(ctx, err)
+	}
 	p.end()
-	if err := b.records.Save(s, time.Now()); err != nil {
+	if err != nil { // only 'run --preset npm' and the like need it, and they try again
+		b.u.warnf("the package tools of the image say nothing: %v", err)
+	}
+	if err := b.records.Save(s, sources, time.Now()); err != nil {
 		return "", err
 	}
 	b.u.notef("built %s in %s", s.Tag(), time.Since(begin).Round(time.Second))

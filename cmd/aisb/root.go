@@ -31,7 +31,7 @@ func newRootCmd(u *ui) *cobra.Command {
 container that can reach only the hosts you allow.
 
   aisb run --allow example.com -- curl https://example.com
-  aisb run --allow api.anthropic.com -e ANTHROPIC_API_KEY   # pi
+  aisb run -e ANTHROPIC_API_KEY                             # pi
   aisb gate --listen 127.0.0.1:3128 --allow example.com     # only the proxy
 
 It is a seatbelt, not a jail: it stops an agent that goes astray, not a kernel
@@ -56,6 +56,7 @@ exploit. README.md lists what it does not stop.`,
 		newGateCmd(u),
 		newCheckCmd(u),
 		newConfigCmd(u),
+		newPresetsCmd(u),
 		newDoctorCmd(u),
 		newRulesetCmd(u),
 		newVersionCmd(u),

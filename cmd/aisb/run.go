@@ -21,6 +21,7 @@ type runOptions struct {
 	allowAll               bool
 	resolver, net, backend string
 	noGate                 noGate
+	presets                presetOptions
 
 	env, envFile []string
 
@@ -56,7 +57,8 @@ func newRunCmd(u *ui) *cobra.Command {
 more: 'aisb gate --help'. Flags after COMMAND belong to COMMAND. Status: its
 own, or 2 usage, 77 78 fence, 78 rules, 125 podman, 126 127 COMMAND not run.`,
 		Example: `  aisb run --allow example.com -- curl https://example.com
-  aisb run --allow api.anthropic.com -e ANTHROPIC_API_KEY`,
+  aisb run -e ANTHROPIC_API_KEY       # pi, which reaches its models alone
+  aisb run -e ANTHROPIC_API_KEY --preset github,npm --harness claude`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.argv = args
@@ -79,6 +81,7 @@ func (o *runOptions) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.allow, "allow", nil, "allow `RULE` (repeatable, comma list)")
 	f.StringArrayVar(&o.allowFile, "allow-file", nil, "allow the rules in `FILE`, one a line")
 	f.StringSliceVar(&o.deny, "deny", nil, "deny `RULE`, whatever allows it")
+	o.presets.flags(f)
 	f.BoolVar(&o.allowAll, "allow-all-names", false, "let the rule * allow any public name")
 	f.StringVar(&o.net, "net", "allow", "`MODE`: allow (the default), none, full (no fence)")
 	f.Lookup("net").DefValue = "" // said by the text
@@ -145,15 +148,13 @@ func run(ctx context.Context, u *ui, o runOptions) error {
 	for _, m := range missing {
 		u.warnf("%s", m)
 	}
-	if p.spec.Image != "" {
-		return runSession(ctx, u, host, p.spec)
-	}
 	b := &builder{u: u, podman: host.Podman, records: recordsIn(host.Paths.State), o: o.imageOptions}
-	if p.spec.Image, err = b.ready(ctx, p.image); err != nil {
+	ours, err := p.withImage(ctx, b)
+	if err != nil {
 		return err
 	}
 	err = runSession(ctx, u, host, p.spec)
-	if !errors.Is(err, podman.ErrNoImage) {
+	if !ours || !errors.Is(err, podman.ErrNoImage) {
 		return err
 	}
 	// aisb remembers having built it, and someone has removed it since.

@@ -10,6 +10,7 @@ import (
 	"github.com/mattn/go-shellwords"
 
 	"github.com/aisb-dev/aisb/gate/policy"
+	"github.com/aisb-dev/aisb/gate/preset"
 	"github.com/aisb-dev/aisb/gate/proc"
 	"github.com/aisb-dev/aisb/image"
 	"github.com/aisb-dev/aisb/sandbox"
@@ -31,6 +32,7 @@ type prepared struct {
 	scratch  *sandbox.Scratch
 	image    image.Spec // what to build when no image is named
 	envNames []string
+	packages []preset.Ref // presets that the image knows
 	warnings []string
 	notes    []string
 }
@@ -50,7 +52,7 @@ func (o runOptions) prepare() (*prepared, error) {
 	}
 	p.spec.MinFree, _ = parseSize(o.minFree) // limits has read it; 0 is no floor
 	for _, step := range []func(*prepared) error{
-		o.network, o.hatches, o.command, o.directory, o.guard, o.environment,
+		o.hatches, o.command, o.directory, o.guard, o.environment, o.network,
 	} {
 		if err := step(p); err != nil {
 			return nil, errors.Join(err, p.close())
@@ -83,8 +85,8 @@ func (o runOptions) network(p *prepared) error {
 	switch p.spec.Net {
 	case sandbox.NetAllow:
 	case sandbox.NetNone, sandbox.NetFull:
-		if len(o.allow)+len(o.allowFile)+len(o.deny)+len(o.noGate) > 0 {
-			return usageError("aisb run", fmt.Errorf("--allow, --allow-file, --deny and --no-gate need --net allow, not --net %s", o.net))
+		if len(o.allow)+len(o.allowFile)+len(o.deny)+len(o.presets.names)+len(o.noGate) > 0 {
+			return usageError("aisb run", fmt.Errorf("--allow, --allow-file, --deny, --preset and --no-gate need --net allow, not --net %s", o.net))
 		}
 		if p.spec.Net == sandbox.NetFull {
 			p.warnings = append(p.warnings, "--net full: no fence and no gate, the sandbox can send anything anywhere")
@@ -101,6 +103,9 @@ func (o runOptions) network(p *prepared) error {
 	if err != nil {
 		return err
 	}
+	if allow, err = o.withPresets(p, allow, deny); err != nil {
+		return err
+	}
 	if o.resolver != "" {
 		if _, err := (&policyOptions{resolver: []string{o.resolver}}).servers(); err != nil {
 			return err
@@ -110,7 +115,7 @@ func (o runOptions) network(p *prepared) error {
 	if err != nil {
 		return gateRuleError(err)
 	}
-	if parsed.Len() == 0 {
+	if parsed.Len() == 0 && len(p.packages) == 0 {
 		return o.emptyList()
 	}
 	for _, w := range warnings {
@@ -129,7 +134,7 @@ func (o runOptions) emptyList() error {
 	return &exitError{
 		code: exitUsage,
 		err:  errors.New("the allowlist is empty: the sandbox could reach nothing"),
-		hint: misplaced + o.keyHint(os.Getenv) + "allow what it needs: --allow HOST, or --allow-file FILE\n" +
+		hint: misplaced + o.keyHint(os.Getenv) + "allow what it needs: --allow HOST, --allow-file FILE or --preset NAME\n" +
 			"or run it without any network: --net none\n" +
 			"or without a fence, if you must: --net full",
 	}
@@ -254,7 +259,7 @@ func (o runOptions) environment(p *prepared) error {
 	if _, p.envNames, err = environ.Merge(p.spec.Env, p.spec.Named); err != nil {
 		return envError(err)
 	}
-	if p.spec.Net == sandbox.NetAllow {
+	if p.spec.Net == sandbox.NetAllow && o.noGate == "" {
 		p.warnings = append(p.warnings, proxyWarnings(named)...)
 	}
 	return nil

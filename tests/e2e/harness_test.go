@@ -49,8 +49,9 @@ func runPi(t *testing.T, dir string, flags ...string) outcome {
 func TestPoint8HarnessDoesATask(t *testing.T) {
 	dir := project(t)
 	mark := internet.mark()
-	o := runPi(t, dir, "--allow", modelHost)
+	o := runPi(t, dir) // the key alone opens its host
 	o.wantStatus(t, 0)
+	wantIn(t, "note", o.stderr, "aisb: allowed by the key: "+modelHost+" (for ANTHROPIC_API_KEY); --no-implied-presets stops that\n")
 	wantIn(t, "pi's output", o.stdout, "The file is written.")
 	got, err := os.ReadFile(filepath.Join(dir, modelFile))
 	if err != nil || string(got) != modelContent {
@@ -71,7 +72,7 @@ func TestPoint8HarnessDoesATask(t *testing.T) {
 func TestPoint8HarnessWithoutItsHost(t *testing.T) {
 	dir := project(t)
 	mark := internet.mark()
-	o := runPi(t, dir, "--allow", "allowed.test")
+	o := runPi(t, dir, "--allow", "allowed.test", "--no-implied-presets")
 	if o.status == 0 {
 		t.Errorf("pi says that it worked:\n%s", o.stdout)
 	}
