@@ -73,7 +73,7 @@ func ParseLabels(out []byte) []preset.Preset {
 	var list []preset.Preset
 	for _, tool := range PackageTools() {
 		var hosts []preset.Host
-		for _, rule := range strings.Fields(labels[LabelPreset+tool]) {
+		for rule := range strings.FieldsSeq(labels[LabelPreset+tool]) {
 			hosts = append(hosts, preset.Host{Rule: rule, Reason: "by the image's label " + LabelPreset + tool})
 		}
 		if hosts != nil {
