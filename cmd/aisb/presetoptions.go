@@ -81,41 +81,62 @@ var otherPresets = map[string][]string{
 	"openai": {"gpt", "chatgpt"}, "pip": {"python", "uv", "poetry"}, "xai": {"grok"},
 }
 
-// refs reads the names as given.
-func (o *presetOptions) refs() ([]preset.Ref, error) {
-	var refs []preset.Ref
-	for _, text := range o.names {
+// asked is a reference, and where it is written.
+type asked struct {
+	preset.Ref
+	origin string
+}
+
+// refs reads the names as given. where says where the i-th is written.
+func (o *presetOptions) refs(where func(i int) string) ([]asked, error) {
+	var refs []asked
+	for i, text := range o.names {
 		ref, err := preset.ParseRef(text)
 		if err != nil {
-			return nil, &exitError{code: exitUsage, err: fmt.Errorf("--preset: %w", err), hint: "write NAME, NAME:telemetry or NAME:update"}
+			return nil, &exitError{code: originStatus(where(i)), err: fmt.Errorf("%s: %w", where(i), err), hint: "write NAME, NAME:telemetry or NAME:update"}
 		}
-		if !slices.Contains(refs, ref) {
-			refs = append(refs, ref)
+		if !slices.ContainsFunc(refs, func(have asked) bool { return have.Ref == ref }) {
+			refs = append(refs, asked{ref, where(i)})
 		}
 	}
 	return refs, nil
 }
 
+// originStatus is the status for what is wrong at an origin: a flag or a file.
+func originStatus(origin string) int {
+	if strings.HasPrefix(origin, "--") {
+		return exitUsage
+	}
+	return exitConfig
+}
+
 // lines are the rules of the presets named, and the package presets among them,
 // which only an image knows.
-func (o *presetOptions) lines() (lines []policy.Line, packages []preset.Ref, err error) {
-	refs, err := o.refs()
+func (o *presetOptions) lines(where func(i int) string) (lines []policy.Line, packages []preset.Ref, err error) {
+	refs, err := o.refs(where)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, ref := range refs {
 		if slices.Contains(image.PackageTools(), ref.Name) {
-			packages = append(packages, ref)
+			packages = append(packages, ref.Ref)
 			continue
 		}
+		by := ""
+		if originStatus(ref.origin) != exitUsage {
+			by = ref.origin
+		}
 		p, err := findPreset(ref.Name)
+		if e, ok := errors.AsType[*exitError](err); ok && by != "" {
+			e.code, e.err = exitConfig, fmt.Errorf("%s: %w", by, e.err)
+		}
 		if err != nil {
 			return nil, nil, err
 		}
-		more := p.Lines(ref.Group, "")
+		more := p.Lines(ref.Group, by)
 		// What a harness needs may follow from its key alone.
 		if len(more) == 0 && (p.Kind != preset.Harness || ref.Group != preset.Core) {
-			return nil, nil, noGroup(ref)
+			return nil, nil, noGroup(ref.Ref)
 		}
 		lines = append(lines, more...)
 	}
@@ -124,7 +145,7 @@ func (o *presetOptions) lines() (lines []policy.Line, packages []preset.Ref, err
 
 // linesWithoutImage are the rules for a command that has no image.
 func (o *presetOptions) linesWithoutImage() ([]policy.Line, error) {
-	lines, packages, err := o.lines()
+	lines, packages, err := o.lines(func(int) string { return "--preset" })
 	if err == nil && len(packages) > 0 {
 		return nil, needsImage(packages[0])
 	}
@@ -133,7 +154,7 @@ func (o *presetOptions) linesWithoutImage() ([]policy.Line, error) {
 
 // withPresets adds the rules of presets to those that are written out.
 func (o runOptions) withPresets(p *prepared, allow, deny []policy.Line) ([]policy.Line, error) {
-	lines, packages, err := o.presets.lines()
+	lines, packages, err := o.presets.lines(func(i int) string { return o.settings.origin("preset", i) })
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func (o runOptions) prepare() (*prepared, error) {
 	}
 	p.spec.MinFree, _ = parseSize(o.minFree) // limits has read it; 0 is no floor
 	for _, step := range []func(*prepared) error{
-		o.hatches, o.command, o.directory, o.guard, o.environment, o.network,
+		o.network, o.hatches, o.command, o.directory, o.guard, o.environment, o.rules,
 	} {
 		if err := step(p); err != nil {
 			return nil, errors.Join(err, p.close())
@@ -70,8 +70,7 @@ func (p *prepared) close() error {
 	return p.scratch.Remove()
 }
 
-// network reads the rules. An empty allowlist is an error: it is never
-// everything, and a sandbox that reaches nothing should be meant.
+// network reads the rules as they are written.
 func (o runOptions) network(p *prepared) error {
 	switch b := sandbox.Backend(o.backend); {
 	case b == "auto":
@@ -103,15 +102,30 @@ func (o runOptions) network(p *prepared) error {
 	if err != nil {
 		return err
 	}
-	if allow, err = o.withPresets(p, allow, deny); err != nil {
-		return err
-	}
 	if o.resolver != "" {
 		if _, err := (&policyOptions{resolver: []string{o.resolver}}).servers(); err != nil {
 			return err
 		}
 	}
-	parsed, warnings, err := policy.Parse(allow, deny, policy.Options{AllowAllNames: o.allowAll})
+	if _, _, err := policy.Parse(allow, deny, policy.Options{AllowAllNames: o.allowAll}); err != nil {
+		return gateRuleError(err)
+	}
+	p.spec.Gate = proc.Config{Allow: allow, Deny: deny, AllowAllNames: o.allowAll, Resolver: o.resolver}
+	return nil
+}
+
+// rules completes the policy by what follows from presets and keys. An empty allowlist
+// is an error: it is never everything, and a sandbox that reaches nothing should be
+// meant.
+func (o runOptions) rules(p *prepared) (err error) {
+	if p.spec.Net != sandbox.NetAllow {
+		return nil
+	}
+	g := &p.spec.Gate
+	if g.Allow, err = o.withPresets(p, g.Allow, g.Deny); err != nil {
+		return err
+	}
+	parsed, warnings, err := policy.Parse(g.Allow, g.Deny, policy.Options{AllowAllNames: o.allowAll})
 	if err != nil {
 		return gateRuleError(err)
 	}
@@ -121,7 +135,6 @@ func (o runOptions) network(p *prepared) error {
 	for _, w := range warnings {
 		p.warnings = append(p.warnings, w.String())
 	}
-	p.spec.Gate = proc.Config{Allow: allow, Deny: deny, AllowAllNames: o.allowAll, Resolver: o.resolver}
 	return o.directly(p, parsed)
 }
 

@@ -10,6 +10,8 @@ var Keys = []Key{
 		Says: "lets the sandbox reach what %s lists"},
 	{Name: "deny", Kind: List, Gate: true, Narrows: true, Alias: "deniedDomains", Also: []string{"block", "denylist", "deny-domain"},
 		Says: "denies %s"},
+	{Name: "presets", Flag: "preset", Kind: List, Gate: true, Also: []string{"preset"}, Says: "lets the sandbox reach what the preset %s allows"},
+	{Name: "no-implied-presets", Kind: Switch, Gate: true, Says: "lets a key open nothing by itself"},
 	{Name: "allow-all-names", Kind: Switch, Who: User, Gate: true, Says: "lets the rule * allow any public name"},
 	{Name: "net", Also: []string{"network"}, Reserved: []string{"full"}, Says: "sets the network to %s"},
 	{Name: "net-backend", Gate: true, Says: "reaches the gate by %s"},
