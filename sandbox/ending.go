@@ -77,7 +77,10 @@ func (s *Session) Wait(ctx context.Context) Result {
 	if r.Stopped = s.dog.bitten(); r.Stopped != nil {
 		r.Status, r.Err, counted = r.Stopped.Status, nil, nil // it can't count what was changed
 	}
-	r.Err = errors.Join(r.Err, counted)
+	var listed error
+	r.Planted, listed = s.planted()
+	s.trace.part(PartScan)
+	r.Err = errors.Join(r.Err, counted, listed)
 	if s.net != nil {
 		r.Report, r.GateDied = s.net.stop(ctx)
 	}

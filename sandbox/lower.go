@@ -69,7 +69,7 @@ func (s Spec) container(binary string, conf podman.Conf, at endpoints) podman.Co
 	} else {
 		c.Tmpfs = append(c.Tmpfs, podman.Tmpfs{Target: homeDir, Size: s.TmpfsSize, Mode: "0777", Exec: true})
 	}
-	for _, m := range s.Mounts {
+	for _, m := range slices.Concat(s.Mounts, s.Protected) {
 		c.Mounts = append(c.Mounts, podman.Mount{Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly})
 	}
 	return c
@@ -98,7 +98,7 @@ func (s Spec) handshake(c podman.Container, at endpoints) (handshake.Config, err
 	for _, t := range c.Tmpfs {
 		cfg.Mounts = append(cfg.Mounts, handshake.Mount{Target: t.Target})
 	}
-	for _, m := range s.Mounts {
+	for _, m := range slices.Concat(s.Mounts, s.Protected) {
 		i := slices.IndexFunc(cfg.Mounts, func(e handshake.Mount) bool { return e.Target == m.Target })
 		cfg.Mounts[i].Dev, cfg.Mounts[i].Ino = m.Dev, m.Ino
 	}

@@ -50,6 +50,7 @@ type Result struct {
 	Direct   uint64   // packets that tried to get past the gate, all refused
 	Opened   Opened   // with NetNoGate
 	Joined   []string // sandboxes with other rights whose files it shared
+	Planted  Planted  // what the host would execute and is new or other
 }
 
 // Session is a run. Its methods are safe for concurrent use.
@@ -83,6 +84,8 @@ type Session struct {
 	started time.Time
 	policy  netpolicy.Spec // of the fence
 	watched chan struct{}  // closed when watch is done
+
+	appeared chan string // see Appeared
 }
 
 // Failure is why a run did not start: the fence's, podman's or aisb's own.
@@ -107,6 +110,7 @@ func Start(ctx context.Context, host Host, spec Spec, on Events) (*Session, erro
 		spec: spec, host: host, on: on, trace: trace, dirs: dirs, created: time.Now(),
 		cut: make(chan struct{}), running: make(chan struct{}), aborted: make(chan struct{}),
 		asked: make(chan struct{}, maxAsked), watched: make(chan struct{}),
+		appeared: make(chan string, 16),
 	}
 	ctx, s.giveUp = context.WithCancelCause(ctx)
 	if err := s.start(ctx); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/aisb-dev/aisb/sandbox/environ"
 	"github.com/aisb-dev/aisb/sandbox/mounts"
 	"github.com/aisb-dev/aisb/sandbox/podman"
+	"github.com/aisb-dev/aisb/sandbox/snapshot"
 )
 
 // NetMode is how a sandbox reaches the network (--net).
@@ -56,12 +57,16 @@ type Spec struct {
 
 	Mounts     []mounts.Mount
 	Nested     []mounts.Mount // brought along by Mounts: expected, not asked for
+	Protected  []mounts.Mount // over those, read-only and the directories on the way
 	HomeVolume string         // named volume at /home/agent; "" is a tmpfs
 
 	Net     NetMode
 	Backend Backend     // with NetAllow
 	Gate    proc.Config // rules and resolver; Start fills in the rest
 	NoGate  NoGate      // with NetNoGate
+
+	Watch      *snapshot.Watch // what the host would execute of the mounts; nil for nothing
+	Quarantine bool            // move aside what is new of that
 
 	Limits    podman.Limits
 	TmpfsSize string

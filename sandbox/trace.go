@@ -22,6 +22,7 @@ const (
 	PartPasta   = "pasta"   // found, checked and named to the gate
 	PartCommand = "command" // the user's
 	PartCleanUp = "cleanup" // podman's, of the container
+	PartScan    = "scan"    // for what the host would execute
 	PartReport  = "report"  // the gate's end
 )
 

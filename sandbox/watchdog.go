@@ -99,6 +99,7 @@ func (s *Session) watch() {
 		case <-s.podman.done:
 			return
 		case <-tick.C:
+			s.lookForPlanted()
 			f = s.dog.look()
 		case f = <-full:
 		case found := <-s.direct.answers():

@@ -18,11 +18,12 @@ import (
 // nothing is told they offer files.
 func completions(root *cobra.Command) {
 	values := map[string][]string{
-		"harness":     image.HarnessNames(),
-		"preset":      presetNames(),
-		"no-gate":     {"dns\tleave the name server open too"},
-		"net":         {"allow\tthrough the gate", "none\tno network", "full\tno fence"},
-		"net-backend": {"auto\tinner, pasta where the kernel is too old for it", "inner\tno network inside at all", "pasta\tone address mapped to the host's loopback"},
+		"harness":            image.HarnessNames(),
+		"preset":             presetNames(),
+		"no-gate":            {"dns\tleave the name server open too"},
+		"net":                {"allow\tthrough the gate", "none\tno network", "full\tno fence"},
+		"net-backend":        {"auto\tinner, pasta where the kernel is too old for it", "inner\tno network inside at all", "pasta\tone address mapped to the host's loopback"},
+		"on-new-exec-config": {"report\tname it in the receipt", "quarantine\tmove it out of the project"},
 	}
 	words := []string{"allow", "deny", "resolver", "home", "package", "command", "memory", "cpus", "pids-limit", "min-free", "time"}
 	eachCommand(root, func(cmd *cobra.Command) {

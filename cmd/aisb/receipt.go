@@ -35,6 +35,7 @@ func receipt(u *ui, spec sandbox.Spec, r sandbox.Result, ran time.Duration) {
 	if r.Report.Foreign > 0 {
 		u.warnf("%d connections to the gate came from outside this sandbox and were refused", r.Report.Foreign)
 	}
+	plantedLines(u, r.Planted)
 	for _, problem := range r.Opened.Problems {
 		u.notef("%s", problem)
 	}

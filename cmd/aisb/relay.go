@@ -91,6 +91,7 @@ func startRelay(c remote, u *ui, held chan os.Signal, stdin *os.File) (*relay, e
 func (r *relay) tell(s *sandbox.Session) {
 	go r.tellGateDied(s.GateDied())
 	go r.tellTrouble(s.Trouble())
+	go r.tellTrouble(s.Appeared())
 }
 
 // tellGateDied has a goroutine of its own, since a terminal that is held up or a

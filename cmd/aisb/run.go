@@ -30,8 +30,9 @@ type runOptions struct {
 	projectRO, noGitDir     bool
 	unsafeDir, allowSockets bool
 	share                   bool
-	home                    string
-	ephemeralHome           bool
+	protectOptions
+	home          string
+	ephemeralHome bool
 
 	tmpfsSize, shm     string
 	minFree            string
@@ -94,6 +95,7 @@ func (o *runOptions) flags(f *pflag.FlagSet) {
 	f.StringVarP(&o.sub, "workdir", "w", "", "start in the subdirectory `SUBDIR` of the project")
 	f.StringArrayVarP(&o.mount, "mount", "v", nil, "also mount `HOST:CTR[:ro]`")
 	f.BoolVar(&o.projectRO, "project-ro", false, "mount the project read-only")
+	o.protectOptions.flags(f)
 	f.BoolVar(&o.noGitDir, "no-git-dir", false, "don't mount a git directory outside the project")
 	f.StringVar(&o.home, "home", "", "keep /home/agent in volume `NAME`, not aisb-home")
 	f.BoolVar(&o.ephemeralHome, "ephemeral-home", false, "keep nothing of /home/agent")

@@ -52,7 +52,7 @@ func (o runOptions) prepare() (*prepared, error) {
 	}
 	p.spec.MinFree, _ = parseSize(o.minFree) // limits has read it; 0 is no floor
 	for _, step := range []func(*prepared) error{
-		o.network, o.hatches, o.command, o.directory, o.guard, o.environment, o.rules,
+		o.checkNew, o.network, o.hatches, o.command, o.directory, o.guard, o.environment, o.rules,
 	} {
 		if err := step(p); err != nil {
 			return nil, errors.Join(err, p.close())
@@ -228,6 +228,7 @@ func (o runOptions) directory(p *prepared) error {
 	p.plan, err = mounts.Make(mounts.HostFrom(os.Getenv, os.Getuid()), mounts.Options{
 		Dir: dir, Here: here, Sub: o.sub, ReadOnly: o.projectRO, Extra: o.mount,
 		AllowDir: o.unsafeDir, AllowSockets: o.allowSockets, NoGit: o.noGitDir, Scratch: scratch,
+		Protect: o.protect, NoProtect: o.noProtect,
 	})
 	if pathsErr == nil {
 		var held error
@@ -246,6 +247,7 @@ func (o runOptions) directory(p *prepared) error {
 	p.notes = p.plan.Notes
 	p.spec.Mounts = p.plan.Mounts
 	p.spec.Nested = p.plan.Nested
+	o.protection(p)
 	p.spec.Workdir = p.plan.Workdir
 	p.spec.Prelude = p.plan.Prelude
 	return nil

@@ -39,6 +39,7 @@ func (p *Plan) addGit(places []place, h Host, o Options, project *source) error 
 	// A prune inside would see none of the other work trees' directories and
 	// forget them (git-worktree(1), gc.worktreePruneExpire).
 	p.GitConfig = append(p.GitConfig, [2]string{"gc.worktreePruneExpire", "never"})
+	p.workTree = repo.root
 	p.warnAlternates(repo.common)
 	if within(repo.dir, project.path) && within(repo.common, project.path) {
 		if !repo.link || !repo.abs {
@@ -87,6 +88,7 @@ func (p *Plan) mountRepository(o Options, project *source, repo *repository, com
 			p.Mounts = append(p.Mounts, link.mount(link.path, true))
 		}
 	}
+	p.gitDir = repo.common
 	p.Mounts = append(p.Mounts, common.mount(repo.common, ro))
 	if sub != "." || !repo.abs || repo.dir == repo.common {
 		p.recordProject(project, o, repo)

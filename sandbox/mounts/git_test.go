@@ -178,7 +178,6 @@ func TestForgedGitLinks(t *testing.T) {
 		{"a forged work tree directory", fake(w + "/victim/.git"), "not a work tree of"},
 		{"a forged common directory", fake(h.Home + "/.ssh"), "ssh keys"},
 		{"a separate git directory", link(w + "/apart"), "nothing in"},
-		{"a link in the git file's place", func(t *testing.T) { symlink(t, w+"/victim/.git", evil+"/.git") }, "neither a directory nor a file"},
 		{"no git file", func(t *testing.T) { write(t, evil+"/.git", "whatever") }, "not a git file"},
 		{"a huge git file", func(t *testing.T) { write(t, evil+"/.git", "gitdir: "+strings.Repeat("x", gitFileLimit)) }, "larger than"},
 	} {
@@ -193,6 +192,8 @@ func TestForgedGitLinks(t *testing.T) {
 			}
 		})
 	}
+	symlink(t, w+"/victim/.git", evil+"/.git")
+	wantRefusal(t, h, Options{Dir: evil}, `".git" is a symbolic link`, "--no-protect .git")
 }
 
 // A git directory that lies in the project is there already.

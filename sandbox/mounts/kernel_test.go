@@ -37,7 +37,7 @@ func container(t *testing.T, p *Plan, script string) string {
 		fmt.Fprintf(&b, "if [ -e %[1]s ]; then mkdir -p $root%[1]s; mount --rbind %[1]s $root%[1]s; fi\n", dir)
 	}
 	b.WriteString("mkdir -m 1777 $root/tmp; umask 022\n")
-	for _, m := range p.Mounts {
+	for _, m := range slices.Concat(p.Mounts, p.Protected) {
 		fmt.Fprintf(&b, "if [ -d %[1]s ]; then mkdir -p $root%[2]s; else mkdir -p $root%[3]s; [ -e $root%[2]s ] || : >$root%[2]s; fi\nmount --rbind %[1]s $root%[2]s\n",
 			sh(m.Source), sh(m.Target), sh(filepath.Dir(m.Target)))
 		if m.ReadOnly {

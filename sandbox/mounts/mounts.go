@@ -14,6 +14,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/aisb-dev/aisb/sandbox/snapshot"
 )
 
 // Project is where the project appears in the container.
@@ -42,6 +44,8 @@ type Options struct {
 	AllowDir     bool        // --allow-unsafe-dir: lifts the refusal of a directory
 	AllowSockets bool        // --allow-sockets: lifts the refusal of listening sockets
 	NoGit        bool        // leave a git directory outside the project out
+	Protect      []string    // --protect: make this read-only, too
+	NoProtect    []string    // --no-protect: let the agent write to this
 
 	// Scratch is a directory of this run that is made when it is needed, and
 	// that the caller removes when the run ends. In a subdirectory of a
@@ -68,6 +72,12 @@ type Plan struct {
 	// mount_namespaces(7) "Restrictions on mount namespaces"), so they are to
 	// be expected, not to be asked for. Dev and Ino are 0.
 	Nested []Mount
+	// Protected make read-only what the host would later execute (SPEC 1.2):
+	// mounts over what others show, parents first.
+	Protected []Mount
+	// Watch finds what of that has changed when the run has ended; nil when nothing
+	// can be written to.
+	Watch *snapshot.Watch
 
 	Projects []string // the targets at which the project appears: Project first
 	Workdir  string   // in the container
@@ -81,7 +91,9 @@ type Plan struct {
 	Warnings []string // what is weaker than usual
 	Notes    []string // what the user should know
 
-	files []*os.File
+	files    []*os.File
+	gitDir   string // a git directory outside of the project that is mounted, too
+	workTree string // top of the work tree that the project lies in
 }
 
 // Close lets go of the opened sources.
@@ -147,7 +159,10 @@ func (p *Plan) make(h Host, o Options) error {
 	if err := p.checkText(); err != nil {
 		return err
 	}
-	return p.checkSockets(h, o)
+	if err := p.checkSockets(h, o); err != nil {
+		return err
+	}
+	return p.protectPivots(h, o, project)
 }
 
 // openProject resolves and opens the project and judges where it lies.

@@ -1,0 +1,191 @@
+package protect
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// executes are the settings by which git's configuration makes git run
+// something, or read more configuration: SECTION.NAME, or SECTION.*.NAME for those
+// of a subsection. value, if any, says which values do.
+var executes = []struct {
+	key   string
+	value func(string) bool
+	what  naming
+}{
+	{key: "core.hookspath", what: namesDir},
+	{key: "core.fsmonitor", what: namesCommand},
+	{key: "core.sshcommand", what: namesCommand},
+	{key: "core.askpass", what: namesCommand},
+	{key: "core.editor", what: namesCommand},
+	{key: "core.pager", what: namesCommand},
+	{key: "core.gitproxy", what: namesCommand},
+	{key: "core.alternaterefscommand", what: namesCommand},
+	{key: "core.worktree"},
+	{key: "core.attributesfile"},
+	{key: "include.path", what: namesInclude},
+	{key: "includeif.*.path", what: namesInclude},
+	{key: "extensions.worktreeconfig"},
+	{key: "filter.*.clean", what: namesCommand},
+	{key: "filter.*.smudge", what: namesCommand},
+	{key: "filter.*.process", what: namesCommand},
+	{key: "diff.external", what: namesCommand},
+	{key: "diff.*.command", what: namesCommand},
+	{key: "diff.*.textconv", what: namesCommand},
+	{key: "difftool.*.cmd", what: namesCommand},
+	{key: "difftool.*.path", what: namesCommand},
+	{key: "merge.*.driver", what: namesCommand},
+	{key: "mergetool.*.cmd", what: namesCommand},
+	{key: "mergetool.*.path", what: namesCommand},
+	{key: "alias.*", value: shellAlias, what: namesCommand},
+	{key: "alias.*.command", value: shellAlias, what: namesCommand},
+	{key: "credential.helper", what: namesCommand},
+	{key: "credential.*.helper", what: namesCommand},
+	{key: "gpg.program", what: namesCommand},
+	{key: "gpg.*.program", what: namesCommand},
+	{key: "gpg.*.defaultkeycommand", what: namesCommand},
+	{key: "sequence.editor", what: namesCommand},
+	{key: "interactive.difffilter", what: namesCommand},
+	{key: "pager.*", what: namesCommand},
+	{key: "trailer.*.command", what: namesCommand},
+	{key: "trailer.*.cmd", what: namesCommand},
+	{key: "uploadpack.packobjectshook", what: namesCommand},
+	{key: "remote.*.uploadpack", what: namesCommand},
+	{key: "remote.*.receivepack", what: namesCommand},
+	{key: "remote.*.vcs"},
+	{key: "remote.*.url", value: transport},
+	{key: "remote.*.pushurl", value: transport},
+	{key: "url.*.insteadof"},
+	{key: "url.*.pushinsteadof"},
+	{key: "protocol.allow"},
+	{key: "protocol.*.allow"},
+	{key: "submodule.*.update", value: shellAlias, what: namesCommand},
+	{key: "submodule.*.url", value: transport},
+	{key: "browser.*.cmd", what: namesCommand},
+	{key: "browser.*.path", what: namesCommand},
+	{key: "man.*.cmd", what: namesCommand},
+	{key: "man.*.path", what: namesCommand},
+	{key: "init.templatedir", what: namesDir},
+	{key: "sendemail.smtpserver", what: namesCommand},
+	{key: "sendemail.tocmd", what: namesCommand},
+	{key: "sendemail.cccmd", what: namesCommand},
+	{key: "instaweb.httpd", what: namesCommand},
+	{key: "guitool.*.cmd", what: namesCommand},
+	{key: "hook.*.command", what: namesCommand},
+}
+
+func shellAlias(value string) bool { return strings.HasPrefix(value, "!") }
+
+// transport tells URLs that name a remote helper, such as ext::COMMAND
+// (gitremote-helpers(7)).
+func transport(value string) bool { return strings.Contains(value, "::") }
+
+// naming is how the value of a setting names files.
+type naming uint8
+
+const (
+	namesNothing naming = iota
+	namesCommand        // words of a shell's command line, from the top of the work tree
+	namesDir            // a directory, from the top of the work tree
+	namesInclude        // a file, from the directory of the file with the setting
+)
+
+// judgeSetting finds how a setting makes git run something.
+func judgeSetting(s Setting) (what naming, runs bool) {
+	for _, e := range executes {
+		section, rest, _ := strings.Cut(e.key, ".")
+		sub, name, three := strings.Cut(rest, ".")
+		if section != s.Section {
+			continue
+		}
+		switch {
+		case three: // SECTION.*.NAME
+			if s.Sub == "" || sub != "*" || name != s.Name {
+				continue
+			}
+		case rest == "*": // any name
+			if s.Sub != "" {
+				continue
+			}
+		case s.Sub != "" || rest != s.Name:
+			continue
+		}
+		if e.value == nil || e.value(s.Value) {
+			return e.what, true
+		}
+	}
+	return namesNothing, false
+}
+
+// Executes are the settings in which git is told to run something, or where
+// to read more, as KEY=VALUE.
+func Executes(list []Setting) []string {
+	var out []string
+	for _, s := range list {
+		if _, runs := judgeSetting(s); runs {
+			out = append(out, s.Key()+"="+s.Value)
+		}
+	}
+	return out
+}
+
+// NewlyExecutes are the keys of settings that make git run something and that
+// were not there before, or other.
+func NewlyExecutes(before, now []Setting) []string {
+	had := Executes(before)
+	var keys []string
+	for _, s := range Executes(now) {
+		key, _, _ := strings.Cut(s, "=")
+		if !slices.Contains(had, s) && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// Named is a path that git's configuration names. Without a leading slash it
+// starts at the top of the work tree or, with Include, in the directory of the
+// file that names it.
+type Named struct {
+	Path    string
+	Dir     bool // a directory of programs; otherwise only a file counts
+	Include bool // more configuration
+}
+
+// NamedPaths are the paths that settings name, or may: of a command each
+// word is one, since a shell would split it, and there is no telling which is
+// run. Who uses them looks which of them exist.
+func NamedPaths(list []Setting, home string) []Named {
+	var out []Named
+	add := func(n Named) {
+		if rest, ok := strings.CutPrefix(n.Path, "~/"); ok && home != "" {
+			n.Path = home + "/" + rest
+		}
+		if n.Path = path.Clean(n.Path); n.Path != "." && n.Path != ".." && n.Path != "/" && !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	for _, s := range list {
+		what, _ := judgeSetting(s)
+		switch what {
+		case namesDir:
+			add(Named{Path: s.Value, Dir: true})
+		case namesInclude:
+			add(Named{Path: s.Value, Include: true})
+		case namesCommand:
+			for _, word := range words(s.Value) {
+				add(Named{Path: word})
+			}
+		}
+	}
+	return out
+}
+
+// words are the words of a shell's command line, and of the command lines
+// quoted in it.
+func words(command string) []string {
+	return strings.FieldsFunc(command, func(r rune) bool {
+		return strings.ContainsRune(" \t\r\n\"'`;|&()<>{}$=!,\\", r)
+	})
+}
