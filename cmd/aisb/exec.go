@@ -22,6 +22,7 @@ type execOptions struct {
 	dir              string
 	interactive, tty bool
 	set              func(flag string) bool // it was given
+	raw              ttyOptions
 
 	name string
 	argv []string
@@ -33,6 +34,7 @@ func (o *execOptions) flags(f *pflag.FlagSet) {
 	f.StringArrayVarP(&o.env, "env", "e", nil, "pass `NAME` from the host, or NAME=VALUE")
 	f.StringArrayVar(&o.envFile, "env-file", nil, "pass the variables in `FILE`")
 	f.StringVarP(&o.dir, "workdir", "w", "", "start in `DIR`, in the project if relative")
+	o.raw.flag(f)
 	o.set = f.Changed
 }
 
@@ -198,7 +200,7 @@ func (o *execOptions) run(u *ui, commands [][]string) error {
 		x.Argv = argv
 		var c *control.Execution
 		if c, err = start(runtime, run.Name, x); err == nil {
-			return relayExec(u, c, held, stdin)
+			return relayExec(u, c, held, stdin, o.raw)
 		}
 		if e, ok := errors.AsType[*control.Error](err); !ok || e.Status != handshake.ExitNoCmd || i == len(commands)-1 {
 			break
@@ -225,8 +227,8 @@ func (e execution) Stdio() sandbox.Stdio {
 }
 
 // relayExec relays until the command ends.
-func relayExec(u *ui, c *control.Execution, held chan os.Signal, stdin *os.File) error {
-	relay, err := startRelay(execution{c}, u, held, stdin)
+func relayExec(u *ui, c *control.Execution, held chan os.Signal, stdin *os.File, tty ttyOptions) error {
+	relay, err := startRelay(execution{c}, u, held, stdin, tty)
 	if err != nil {
 		c.Kill()
 		_, _ = c.Wait()

@@ -41,7 +41,10 @@ type relay struct {
 	stdout *os.File
 	stderr *os.File
 
+	tty     ttyOptions
 	restore func()         // puts the user's terminal back
+	typed   *input         // what the user types; nil unless it is passed on to a terminal
+	screens []*screen      // the user's files that the command writes to
 	output  sync.WaitGroup // copies of what the command writes
 	drained chan struct{}  // closed when all output is through
 	signals chan os.Signal
@@ -57,9 +60,9 @@ func heldSignals() chan os.Signal {
 }
 
 // startRelay begins to copy and to pass signals on, those in held first.
-func startRelay(c remote, u *ui, held chan os.Signal, stdin *os.File) (*relay, error) {
+func startRelay(c remote, u *ui, held chan os.Signal, stdin *os.File, tty ttyOptions) (*relay, error) {
 	r := &relay{
-		remote: c, ui: u, stdin: stdin, stdout: os.Stdout, stderr: os.Stderr,
+		remote: c, ui: u, stdin: stdin, stdout: os.Stdout, stderr: os.Stderr, tty: tty,
 		restore: func() {}, signals: held, done: make(chan struct{}),
 		drained: make(chan struct{}),
 	}
@@ -67,6 +70,7 @@ func startRelay(c remote, u *ui, held chan os.Signal, stdin *os.File) (*relay, e
 	// nobody reads (os/signal, SIGPIPE), and the sandbox with it.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	notify(r.signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGWINCH)
+	tty.warn(u, r.stdout, r.stderr)
 	if c.Stdio().PTY != nil && stdin != nil {
 		state, err := term.MakeRaw(int(r.stdin.Fd()))
 		if err != nil {
@@ -78,7 +82,10 @@ func startRelay(c remote, u *ui, held chan os.Signal, stdin *os.File) (*relay, e
 			u.raw.Store(false)
 		}
 	}
-	r.copyAll()
+	if err := r.copyAll(); err != nil {
+		r.restore()
+		return nil, err
+	}
 	go func() {
 		r.output.Wait()
 		close(r.drained)
@@ -117,14 +124,18 @@ func (r *relay) tellTrouble(trouble <-chan string) {
 }
 
 // copyAll starts the copies in each direction.
-func (r *relay) copyAll() {
+func (r *relay) copyAll() error {
 	io3 := r.remote.Stdio()
 	if io3.PTY != nil {
 		if r.stdin != nil {
-			go func() { _ = relayCopy(io3.PTY, patient{r.stdin}) }() // it ends with the run
+			var err error
+			if r.typed, err = startInput(io3.PTY, r.stdin); err != nil {
+				return err
+			}
 		}
-		r.output.Go(func() { r.fromTerminal(io3.PTY) })
-		return
+		to := r.screen(r.stdout, r.stdin != nil && sameTerminal(r.stdin, r.stdout))
+		r.output.Go(func() { r.fromTerminal(to, io3.PTY) })
+		return nil
 	}
 	go func() {
 		if r.stdin != nil {
@@ -132,15 +143,15 @@ func (r *relay) copyAll() {
 		}
 		io3.Stdin.Close()
 	}()
-	r.output.Go(func() { r.fromPipe(r.stdout, io3.Stdout) })
-	r.output.Go(func() { r.fromPipe(r.stderr, io3.Stderr) })
+	out, errs := r.screen(r.stdout, false), r.screen(r.stderr, false)
+	r.output.Go(func() { r.fromPipe(out, io3.Stdout) })
+	r.output.Go(func() { r.fromPipe(errs, io3.Stderr) })
+	return nil
 }
 
-// fromTerminal copies what the command writes to its terminal. Everything that
-// reaches the user's terminal passes here: it is the place of a filter for
-// escape sequences that would act on the terminal or its clipboard.
-func (r *relay) fromTerminal(pty *os.File) {
-	err := relayCopy(patient{r.stdout}, &control.Rest{F: pty}) // ends with EIO when the last process has closed its side
+// fromTerminal copies what the command writes to its terminal.
+func (r *relay) fromTerminal(to *screen, pty *os.File) {
+	err := to.copy(&control.Rest{F: pty}) // ends with EIO when the last process has closed its side
 	var failed *fs.PathError
 	if errors.As(err, &failed) && failed.Op != "read" {
 		// The user's terminal is gone, even if no SIGHUP says so.
@@ -154,8 +165,8 @@ func (r *relay) fromTerminal(pty *os.File) {
 
 // fromPipe copies one stream. When the user's side is gone (EPIPE), the
 // command's side is closed, so that it gets its SIGPIPE as without aisb.
-func (r *relay) fromPipe(dst, src *os.File) {
-	_ = relayCopy(patient{dst}, &control.Rest{F: src})
+func (r *relay) fromPipe(to *screen, src *os.File) {
+	_ = to.copy(&control.Rest{F: src})
 	src.Close()
 }
 
@@ -236,7 +247,16 @@ func (r *relay) flush() (through bool) {
 		case <-time.After(drainGrace):
 		}
 	}
+	if r.typed != nil {
+		r.typed.stop()
+		if through {
+			r.settle()
+		}
+	}
 	r.restore()
+	if through {
+		r.tellKept()
+	}
 	return through
 }
 

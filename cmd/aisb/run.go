@@ -42,6 +42,7 @@ type runOptions struct {
 	imageOptions
 
 	allowUserNS, unenforced, keepRoot bool
+	tty                               ttyOptions
 
 	settings *settings // what of all this came from where
 
@@ -112,6 +113,7 @@ func (o *runOptions) flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.allowSockets, "allow-sockets", false, "run although the project has a listening socket")
 	f.BoolVar(&o.share, "share", false, "share files with a running sandbox of other rules")
 	f.BoolVar(&o.unenforced, "allow-unenforced", false, "start even if the fence can't be put up or proved")
+	o.tty.flag(f)
 	f.BoolVar(&o.keepRoot, "insecure-keep-root", false, "don't become uid 1000 inside")
 }
 
@@ -155,7 +157,7 @@ func run(ctx context.Context, u *ui, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	err = runSession(ctx, u, host, p.spec)
+	err = runSession(ctx, u, host, p.spec, o.tty)
 	if !ours || !errors.Is(err, podman.ErrNoImage) {
 		return err
 	}
@@ -165,11 +167,11 @@ func run(ctx context.Context, u *ui, o runOptions) error {
 		return err
 	}
 	p.spec.Name = sandbox.RunName(p.plan.Mounts[0].Source)
-	return runSession(ctx, u, host, p.spec)
+	return runSession(ctx, u, host, p.spec, o.tty)
 }
 
 // runSession starts the sandbox, relays until it ends and prints the receipt.
-func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec) error {
+func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec, tty ttyOptions) error {
 	startCtx, stop := untilSignal(ctx)
 	held := heldSignals()
 	quick := noteSlowStart(u, spec)
@@ -194,7 +196,7 @@ func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec
 	if joined := session.Joined(); joined != nil {
 		u.warnf("--share: this sandbox and %s can reach each other by files and sockets", strings.Join(joined, ", "))
 	}
-	relay, err := startRelay(session, u, held, os.Stdin)
+	relay, err := startRelay(session, u, held, os.Stdin, tty)
 	late := interruptedError(startCtx, "the command ran") // it came when that was just about to
 	stop()                                                // from here on the relay passes the signals on
 	if err != nil {
