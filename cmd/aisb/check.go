@@ -193,7 +193,7 @@ func quoteRule(rule string) string {
 // print prints the result; a refusal has status 1.
 func (c checked) print(u *ui, asJSON bool) error {
 	if asJSON {
-		if err := json.NewEncoder(u.Out).Encode(c); err != nil {
+		if err := jsonEncoder(u.Out).Encode(c); err != nil {
 			return err
 		}
 	} else {
@@ -213,9 +213,9 @@ func (c checked) printText(u *ui) {
 	case !c.Allow:
 		verdict = "refused"
 	}
-	fmt.Fprintf(u.Out, "%s %s: %s\n", hostPort(c.Host, c.Port), verdict, c.Reason)
+	fmt.Fprintf(u.Out, "%s %s: %s\n", printable(hostPort(c.Host, c.Port)), verdict, c.Reason)
 	if c.Why != "" {
-		fmt.Fprintf(u.Out, "why:       %s\n", c.Why)
+		fmt.Fprintf(u.Out, "why:       %s\n", printable(c.Why))
 	}
 	if c.Rule != "" {
 		origin := ""
@@ -232,7 +232,7 @@ func (c checked) printText(u *ui) {
 		fmt.Fprintf(u.Out, "addresses: %s\n", strings.Join(texts, " "))
 	}
 	if c.Hint != "" {
-		fmt.Fprintf(u.Out, "hint:      %s\n", c.Hint)
+		fmt.Fprintf(u.Out, "hint:      %s\n", printable(c.Hint))
 	}
 }
 

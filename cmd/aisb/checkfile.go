@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -93,7 +92,7 @@ func (o *checkOptions) checkFile(ctx context.Context, u *ui) error {
 		return err
 	}
 	var wrong []outcome
-	encoder := json.NewEncoder(u.Out)
+	encoder := jsonEncoder(u.Out)
 	for _, e := range list {
 		c, err := j(ctx, e.target)
 		if err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -71,7 +70,7 @@ inside. The status is 1 when one got out; docs/attacks.md says how to read it.`,
 
 func printReport(w io.Writer, r doctor.Report, asJSON bool) error {
 	if asJSON {
-		enc := json.NewEncoder(w)
+		enc := jsonEncoder(w)
 		enc.SetIndent("", "  ")
 		return enc.Encode(r)
 	}

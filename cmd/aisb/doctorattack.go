@@ -250,7 +250,7 @@ func (b *battery) erase() {
 func (b *battery) print(r attack.Report, asJSON bool) error {
 	b.erase()
 	if asJSON {
-		enc := json.NewEncoder(b.u.Out)
+		enc := jsonEncoder(b.u.Out)
 		enc.SetIndent("", "  ")
 		if err := enc.Encode(r); err != nil {
 			return err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -100,7 +99,7 @@ func (o replayOptions) replay(u *ui, name string) error {
 // print prints the result. With --suggest alone stdout is a rule file.
 func (o replayOptions) print(u *ui, out replayed) error {
 	if o.json {
-		return json.NewEncoder(u.Out).Encode(out)
+		return jsonEncoder(u.Out).Encode(out)
 	}
 	if out.Result != nil {
 		if err := printReplay(u, *out.Result); err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -191,7 +190,7 @@ func newImageLsCmd(u *ui) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				enc := json.NewEncoder(u.Out)
+				enc := jsonEncoder(u.Out)
 				enc.SetIndent("", "  ")
 				return enc.Encode(list)
 			}

@@ -110,7 +110,7 @@ func (b *builder) prune(ctx context.Context, all bool, before time.Time) error {
 			b.u.warnf("kept %s: %v", i.Ref, err)
 			continue
 		}
-		fmt.Fprintln(b.u.Out, i.Ref)
+		fmt.Fprintln(b.u.Out, printable(i.Ref))
 	}
 	_, err = b.output(ctx, image.PruneArgs())
 	return err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -157,7 +156,7 @@ func printRunsJSON(u *ui, list []control.Info) error {
 		}
 		out = append(out, j)
 	}
-	enc := json.NewEncoder(u.Out)
+	enc := jsonEncoder(u.Out)
 	enc.SetIndent("", "  ")
 	return enc.Encode(out)
 }

@@ -95,23 +95,3 @@ func (u *ui) line(kind, text string) {
 	}
 	fmt.Fprintf(u.Err, "aisb: %s%s%s", kind, printable(text), eol)
 }
-
-// printable escapes control, bidirectional and invisible characters.
-func printable(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case r == '\t':
-			b.WriteString(`\t`)
-		case r == '\n':
-			b.WriteString(`\n`)
-		case r < 0x20, r >= 0x7f && r < 0xa0,
-			r >= 0x200b && r <= 0x200f, r >= 0x202a && r <= 0x202e,
-			r >= 0x2060 && r <= 0x2069, r == 0xfeff, r == 0xfffd:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}

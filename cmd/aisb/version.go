@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"runtime"
@@ -34,7 +33,7 @@ func newVersionCmd(u *ui) *cobra.Command {
 				Parts: doctor.Versions(cmd.Context(), hostPath(os.Getenv("PATH"), maybeProject(os.Getwd, os.Getenv("HOME")))),
 			}
 			if asJSON {
-				enc := json.NewEncoder(u.Out)
+				enc := jsonEncoder(u.Out)
 				enc.SetIndent("", "  ")
 				return enc.Encode(v)
 			}
