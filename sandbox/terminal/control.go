@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -35,14 +36,7 @@ func parse(seq []byte) (s sequence, ok bool) {
 
 // only reports whether there is one parameter, of the listed ones. Leading zeros
 // and other ways of writing a number are nobody's.
-func (s sequence) only(list ...string) bool {
-	for _, p := range list {
-		if s.params == p {
-			return true
-		}
-	}
-	return false
-}
+func (s sequence) only(list ...string) bool { return slices.Contains(list, s.params) }
 
 // number is the one parameter; a missing one counts as missing.
 func (s sequence) number(missing int) (n int, ok bool) {

@@ -140,9 +140,9 @@ func TestEndless(t *testing.T) {
 	for _, begin := range []string{"\x1b]52;c;", "\x1bP", "\x1b_G", "\x1b[", "\x1b ", "\x1bk", "\x1b]0;"} {
 		var out bytes.Buffer
 		f := New(&out, Options{})
-		piece := bytes.Repeat([]byte{'1'}, 1<<20)
+		piece := bytes.Repeat([]byte{'1'}, 256<<10)
 		if strings.HasSuffix(begin, " ") {
-			piece = bytes.Repeat([]byte{' '}, 1<<20)
+			piece = bytes.Repeat([]byte{' '}, 256<<10)
 		}
 		f.Write([]byte(begin))
 		for range 8 {

@@ -73,7 +73,10 @@ func (f *Filter) printable(body []byte) bool {
 
 // osc judges an operating system command.
 func (f *Filter) osc(body []byte) (passes bool, instead string) {
-	number, rest, _ := strings.Cut(string(body), ";")
+	number, rest, hasMore := strings.Cut(string(body), ";")
+	if !hasMore && len(number) < 3 { // only resets have nothing more
+		return false, ""
+	}
 	switch number {
 	case "0", "1", "2":
 		return f.title(rest)
@@ -185,8 +188,8 @@ func (f *Filter) link(text string) bool {
 	if !ok || strings.IndexFunc(params, odd) >= 0 || strings.IndexFunc(uri, odd) >= 0 {
 		return false
 	}
-	scheme, _, _ := strings.Cut(uri, "://")
-	web := strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")
+	scheme, host, hasHost := strings.Cut(uri, "://")
+	web := hasHost && host != "" && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 	if uri != "" && !web {
 		return false
 	}
