@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -58,7 +57,7 @@ flags of 'aisb run'. Values of variables are not shown.`,
 			}
 			shown := s.shown(cmd.Flags())
 			if asJSON {
-				enc := json.NewEncoder(u.Out)
+				enc := jsonEncoder(u.Out)
 				enc.SetIndent("", "  ")
 				return enc.Encode(s.asJSON(shown))
 			}
