@@ -56,9 +56,10 @@ func (s *Session) Wait(ctx context.Context) Result {
 	case <-s.cut:
 	}
 	s.trace.part(PartCommand)
+	s.ports.close()
 	s.endContainer()
 	s.trace.part(PartCleanUp)
-	r := Result{Started: true, Proof: s.proof, Log: s.dirs.LogPath(), Joined: s.Joined()}
+	r := Result{Started: true, Proof: s.proof, Log: s.dirs.LogPath(), Joined: s.Joined(), Foreign: s.ports.foreign.Load()}
 	podmans := s.podman.status()
 	if status, ok := s.ending.handed(); ok && podmans != status {
 		// It has lost the container: conmon, which cleans up, may be gone.

@@ -140,6 +140,15 @@ func (s *Session) gateUp() error {
 	return s.net.err
 }
 
+// GateDied is closed when the gate has ended although nobody asked it to. It is
+// nil, and so never closed, without a gate.
+func (s *Session) GateDied() <-chan struct{} {
+	if s.net == nil {
+		return nil
+	}
+	return s.net.died
+}
+
 // watch waits for the gate's end. If nobody asked for it, it says so and
 // answers the gate's clients by closing: they must not wait. So it waits for
 // nobody either.

@@ -51,6 +51,7 @@ type Result struct {
 	Opened   Opened   // with NetNoGate
 	Joined   []string // sandboxes with other rights whose files it shared
 	Planted  Planted  // what the host would execute and is new or other
+	Foreign  int64    // connections of other users to published ports, all refused
 }
 
 // Session is a run. Its methods are safe for concurrent use.
@@ -73,6 +74,7 @@ type Session struct {
 	dog     watchdog
 	net     *gateSide   // nil without a gate
 	direct  *directSide // nil with one
+	ports   *published  // nil before start
 	entry   *fdmsg.Conn // lifeline of the container
 	podman  *podmanProcess
 	ending  *ending // nil before the entrypoint has handed its descriptors out
@@ -118,12 +120,17 @@ func Start(ctx context.Context, host Host, spec Spec, on Events) (*Session, erro
 		return nil, startFailure(ctx, err)
 	}
 	close(s.running)
+	s.ports.serve(s.dialInside)
 	return s, nil
 }
 
 // start is the order of SPEC part 9: gate and podman side by side, pasta named
 // to the gate, then the entrypoint gets its go.
 func (s *Session) start(ctx context.Context) error {
+	var err error
+	if s.ports, err = listen(s.spec.Publish, s.host.UID); err != nil {
+		return err
+	}
 	at, err := s.openGate()
 	if err != nil {
 		return err
@@ -212,19 +219,11 @@ func (s *Session) Kill() {
 	})
 }
 
-// GateDied is closed when the gate has ended although nobody asked it to. It is
-// nil, and so never closed, without a gate.
-func (s *Session) GateDied() <-chan struct{} {
-	if s.net == nil {
-		return nil
-	}
-	return s.net.died
-}
-
 // abort undoes a start that failed: whatever runs is ended and waited for.
 func (s *Session) abort() {
 	close(s.aborted)
 	defer s.closeControl()
+	s.ports.close()
 	if s.entry != nil {
 		s.entry.Close()
 	}

@@ -45,6 +45,9 @@ func (s *Session) info() control.Info {
 	if s.spec.Net == NetAllow {
 		i.Backend = string(s.spec.Backend)
 	}
+	for _, p := range s.Published() {
+		i.Ports = append(i.Ports, control.Port{Host: p.Host, Sandbox: p.Port})
+	}
 	select {
 	case <-s.running:
 	default:

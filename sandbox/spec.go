@@ -41,8 +41,11 @@ const (
 	Inner Backend = "inner"
 )
 
+// GatePort is the gate's port inside with Inner.
+const GatePort = 3128
+
 // innerGate is where the gate listens inside with Inner.
-var innerGate = netip.MustParseAddrPort("127.0.0.1:3128")
+var innerGate = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), GatePort)
 
 // Spec is a run as the user asked for it, checked and complete.
 type Spec struct {
@@ -64,6 +67,7 @@ type Spec struct {
 	Backend Backend     // with NetAllow
 	Gate    proc.Config // rules and resolver; Start fills in the rest
 	NoGate  NoGate      // with NetNoGate
+	Publish []Publish   // ports of the host's loopback that lead in
 
 	Watch      *snapshot.Watch // what the host would execute of the mounts; nil for nothing
 	Quarantine bool            // move aside what is new of that

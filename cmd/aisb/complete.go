@@ -25,7 +25,7 @@ func completions(root *cobra.Command) {
 		"net-backend":        {"auto\tinner, pasta where the kernel is too old for it", "inner\tno network inside at all", "pasta\tone address mapped to the host's loopback"},
 		"on-new-exec-config": {"report\tname it in the receipt", "quarantine\tmove it out of the project"},
 	}
-	words := []string{"allow", "deny", "resolver", "home", "package", "command", "memory", "cpus", "pids-limit", "min-free", "time"}
+	words := []string{"allow", "deny", "resolver", "home", "package", "command", "memory", "cpus", "pids-limit", "min-free", "time", "publish", "git-token", "proxy"}
 	eachCommand(root, func(cmd *cobra.Command) {
 		for name, list := range values {
 			if cmd.Flags().Lookup(name) != nil {

@@ -141,3 +141,13 @@ func noteSlowStart(u *ui, spec sandbox.Spec) (quick func()) {
 	})
 	return func() { t.Stop() }
 }
+
+// tracing prints the parts of a run when AISB_TRACE=1 asks for them.
+func tracing(u *ui) func(sandbox.Part) {
+	if os.Getenv("AISB_TRACE") != "1" {
+		return nil
+	}
+	return func(p sandbox.Part) {
+		u.notef("trace: %-8s %8.2f ms", p.Name, float64(p.Took.Microseconds())/1000)
+	}
+}

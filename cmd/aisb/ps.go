@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -66,13 +67,17 @@ const shownCommand = 40
 
 func printRuns(u *ui, list []control.Info, whole bool, now time.Time) error {
 	w := tabwriter.NewWriter(u.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tAGE\tNET\tPID\tPROJECT\tCOMMAND")
+	ports, head := func(control.Info) string { return "" }, "PID"
+	if slices.ContainsFunc(list, func(r control.Info) bool { return len(r.Ports) > 0 }) {
+		ports, head = portsText, "PID\tPORTS" // a column for the few who have some
+	}
+	fmt.Fprintf(w, "NAME\tAGE\tNET\t%s\tPROJECT\tCOMMAND\n", head)
 	for _, r := range list {
 		command := printable(commandLine(r.Command))
 		if cut := []rune(command); len(cut) > shownCommand && !whole {
 			command = string(cut[:shownCommand-3]) + "..."
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", printable(r.Name), ageText(r, now), printable(reachText(r)), pidText(r.PID),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s%s\t%s\t%s\n", printable(r.Name), ageText(r, now), printable(reachText(r)), pidText(r.PID), ports(r),
 			printable(homeless(string(r.Project), os.Getenv("HOME"))), command)
 	}
 	return w.Flush()
@@ -101,6 +106,19 @@ func reachText(r control.Info) string {
 		return r.Backend
 	}
 	return r.Net
+}
+
+// portsText is the column of published ports, with what parts it from the one
+// before.
+func portsText(r control.Info) string {
+	var list []string
+	for _, p := range r.Ports {
+		list = append(list, sandbox.Publish{Host: p.Host, Port: p.Sandbox}.String())
+	}
+	if list == nil {
+		return "\t-"
+	}
+	return "\t" + strings.Join(list, ",")
 }
 
 func pidText(pid int) string {
@@ -141,6 +159,13 @@ type runJSON struct {
 	Net     string     `json:"net,omitempty"`
 	Backend string     `json:"backend,omitempty"`
 	Image   string     `json:"image,omitempty"`
+	Ports   []portJSON `json:"ports,omitempty"`
+}
+
+// portJSON is a published port.
+type portJSON struct {
+	Host    uint16 `json:"host"`
+	Sandbox uint16 `json:"sandbox"`
 }
 
 func printRunsJSON(u *ui, list []control.Info) error {
@@ -149,6 +174,9 @@ func printRunsJSON(u *ui, list []control.Info) error {
 		j := runJSON{
 			Name: r.Name, State: string(r.State), PID: r.PID, Project: string(r.Project), Command: r.Command,
 			Net: r.Net, Backend: r.Backend, Image: r.Image,
+		}
+		for _, p := range r.Ports {
+			j.Ports = append(j.Ports, portJSON(p))
 		}
 		if !r.Started.IsZero() {
 			at := r.Started.UTC().Truncate(time.Millisecond)

@@ -36,6 +36,9 @@ func receipt(u *ui, spec sandbox.Spec, r sandbox.Result, ran time.Duration) {
 		u.warnf("%d connections to the gate came from outside this sandbox and were refused", r.Report.Foreign)
 	}
 	plantedLines(u, r.Planted)
+	if r.Foreign > 0 {
+		u.warnf("%s to published ports came from other users of this machine, all refused", plural(int(r.Foreign), "connection", "connections"))
+	}
 	for _, problem := range r.Opened.Problems {
 		u.notef("%s", problem)
 	}

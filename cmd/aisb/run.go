@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,6 +32,8 @@ type runOptions struct {
 	protectOptions
 	home          string
 	ephemeralHome bool
+	git           gitOptions
+	publish       publishOptions
 
 	tmpfsSize, shm     string
 	minFree            string
@@ -100,6 +101,8 @@ func (o *runOptions) flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.noGitDir, "no-git-dir", false, "don't mount a git directory outside the project")
 	f.StringVar(&o.home, "home", "", "keep /home/agent in volume `NAME`, not aisb-home")
 	f.BoolVar(&o.ephemeralHome, "ephemeral-home", false, "keep nothing of /home/agent")
+	o.git.flags(f)
+	o.publish.flags(f)
 	o.imageOptions.flags(f)
 	f.StringVar(&o.image, "image", "", "run the image `REF` instead of aisb's own")
 	f.StringVar(&o.pids, "pids-limit", "4096", "at most `N` processes, 0: no limit")
@@ -193,9 +196,7 @@ func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec
 		}
 		return startError(err)
 	}
-	if joined := session.Joined(); joined != nil {
-		u.warnf("--share: this sandbox and %s can reach each other by files and sockets", strings.Join(joined, ", "))
-	}
+	sayJoins(u, session)
 	relay, err := startRelay(session, u, held, os.Stdin, tty)
 	late := interruptedError(startCtx, "the command ran") // it came when that was just about to
 	stop()                                                // from here on the relay passes the signals on
@@ -230,16 +231,6 @@ func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec
 		return &exitError{code: result.Status}
 	}
 	return nil
-}
-
-// tracing prints the parts of a run when AISB_TRACE=1 asks for them.
-func tracing(u *ui) func(sandbox.Part) {
-	if os.Getenv("AISB_TRACE") != "1" {
-		return nil
-	}
-	return func(p sandbox.Part) {
-		u.notef("trace: %-8s %8.2f ms", p.Name, float64(p.Took.Microseconds())/1000)
-	}
 }
 
 // startError gives the error of a start its status and hint.

@@ -52,7 +52,7 @@ func (o runOptions) prepare() (*prepared, error) {
 	}
 	p.spec.MinFree, _ = parseSize(o.minFree) // limits has read it; 0 is no floor
 	for _, step := range []func(*prepared) error{
-		o.checkNew, o.network, o.hatches, o.command, o.directory, o.guard, o.environment, o.rules,
+		o.checkNew, o.network, o.hatches, o.command, o.directory, o.guard, o.publishPorts, o.gitSetup, o.environment, o.rules, o.gitReach,
 	} {
 		if err := step(p); err != nil {
 			return nil, errors.Join(err, p.close())
@@ -257,6 +257,9 @@ func (o runOptions) directory(p *prepared) error {
 // harness's, those over the base.
 func (o runOptions) environment(p *prepared) error {
 	named, err := namedEnv(o.envFile, o.env, p.plan.Mounts)
+	if err == nil {
+		named, err = o.git.variables(named)
+	}
 	if err != nil {
 		return err
 	}
@@ -271,6 +274,7 @@ func (o runOptions) environment(p *prepared) error {
 	p.spec.Env = slices.Concat(environ.Base(os.LookupEnv, agentHome, agentUser),
 		harness, git, environ.GitConfig(p.plan.GitConfig))
 	p.spec.Named = named
+	p.notes = append(p.notes, o.identityNotes(p)...)
 	if _, p.envNames, err = environ.Merge(p.spec.Env, p.spec.Named); err != nil {
 		return envError(err)
 	}

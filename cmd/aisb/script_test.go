@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -45,6 +46,7 @@ func TestScript(t *testing.T) {
 			"status": status,
 			"socket": socket,
 			"older":  older,
+			"listen": listen,
 		},
 	})
 }
@@ -74,6 +76,17 @@ func socket(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	defer dir.Close()
 	ts.Check(unix.Bind(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(args[0]))}))
+}
+
+// listen takes a port of 127.0.0.1 until the script's end: listen VARIABLE
+func listen(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: listen VARIABLE")
+	}
+	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Defer(func() { ln.Close() })
+	ts.Setenv(args[0], fmt.Sprint(ln.Addr().(*net.TCPAddr).Port))
 }
 
 // status runs a command and checks its exit status: status N COMMAND ARG...

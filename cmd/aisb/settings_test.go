@@ -243,6 +243,7 @@ func TestErrorsNameTheLine(t *testing.T) {
 		"allow = ['http://x.test']", "deny = ['a b']", "allow-files = ['missing']", "net = 'host'", "net-backend = 'tap'", "no-gate = 'tcp'",
 		"resolver = 'dns.example'", "env = ['AISB_UNSET_VARIABLE']", "env-files = ['missing']", "workdir = 'missing'",
 		"mounts = ['x:/mnt/x']", "mounts = ['/etc/passwd:/etc/x']", "home = 'a/b'", "harness = 'nonsense'", "base-image = '-x'", "packages = ['a b']",
+		"ports = ['web']", "ports = ['1:80', '1:81']", "git-tokens = ['git.test']",
 		"pids-limit = -1", "memory = 8", "cpus = 'many'", "tmpfs-size = 0", "min-free = '1'", "shm-size = '1x'",
 	} {
 		tried++

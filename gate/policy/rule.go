@@ -35,10 +35,11 @@ type Rule struct {
 	Upload  int64 // +upload=SIZE in bytes, 0 is no limit
 }
 
-// defaultPorts are those of a rule that names none.
+// portHTTP and portHTTPS are those of a rule that names none.
 const (
 	portHTTP  = 80
 	portHTTPS = 443
+	portSSH   = 22
 )
 
 // matchPort reports whether the rule covers a port.

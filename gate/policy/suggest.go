@@ -31,7 +31,7 @@ func Suggest(t Target, private, tcp bool) string {
 	if private {
 		text += "+private"
 	}
-	if tcp {
+	if tcp || t.Port == portSSH { // nobody speaks TLS there
 		text += "+tcp"
 	}
 	if !isRule(text, false) {

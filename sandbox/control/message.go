@@ -66,6 +66,13 @@ type Info struct {
 	Net     string          `json:"net"`
 	Backend string          `json:"backend,omitempty"`
 	Image   string          `json:"image"`
+	Ports   []Port          `json:"ports,omitempty"`
+}
+
+// Port is a port of the host's loopback that leads to one in the sandbox.
+type Port struct {
+	Host    uint16 `json:"host"`
+	Sandbox uint16 `json:"sandbox"`
 }
 
 // Error is why a request was not granted.

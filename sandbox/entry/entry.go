@@ -56,6 +56,7 @@ type entry struct {
 	command command
 	execs   execs
 	oom     *oomScore
+	dials   dials
 	status  *os.File // takes one byte, the command's status
 	shut    bool     // nothing more is told to aisb
 

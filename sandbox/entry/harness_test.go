@@ -101,6 +101,10 @@ func harness(args []string) int {
 		return await()
 	case "orphans":
 		return orphans(600)
+	case "serve":
+		return serve(args[1])
+	case "never-accept":
+		return neverAccept()
 	}
 	return 0
 }

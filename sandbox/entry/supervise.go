@@ -52,6 +52,10 @@ func (e *entry) obey() {
 			go e.execs.serve(m.Files[0])
 			continue
 		}
+		if c.Dial != 0 && len(m.Files) == 1 {
+			go e.dials.serve(m.Files[0], c.Dial)
+			continue
+		}
 		m.Close()
 		if c.Signal > 0 && c.Signal <= maxSignal {
 			e.signals.send(unix.Signal(c.Signal))

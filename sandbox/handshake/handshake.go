@@ -31,6 +31,12 @@
 //	                       <-- exit ----  with its status
 //	   closes, or dies ------------->     end of file: pid 1 ends the command
 //
+// A connection to a server in the sandbox, for a published port, is asked for by a
+// Control too, and the answer comes over a socket pair of its own:
+//
+//	aisb                                 entrypoint
+//	                       <-- dial ----  with the connected socket, or a Stage with Error
+//
 // Instead of any stage the entrypoint may send a Stage with Error set and exit
 // with Status. Because the sending side is shut before the harness runs, a
 // status of 77 or 78 is the fence's own exactly when a Stage carried it.
@@ -156,6 +162,8 @@ const (
 	// ends).
 	Stdio StageName = "stdio"
 	Start StageName = "start"
+	// Dialed comes with a descriptor: a socket that is connected to the port asked for.
+	Dialed StageName = "dial"
 	// Exit is the end of an Exec's command.
 	Exit StageName = "exit"
 )
@@ -188,6 +196,10 @@ type Control struct {
 
 	// Exec comes with a descriptor: an end of the socket pair for another command.
 	Exec bool `json:",omitempty"`
+
+	// Dial is a port of the sandbox's loopback to connect to. It comes with a
+	// descriptor: an end of the socket pair for the answer.
+	Dial uint16 `json:",omitempty"`
 }
 
 // Exec is another command to run beside the first: with its rights, and nothing

@@ -36,6 +36,7 @@ const (
 	evilAddr6  = "2606:7700::66"
 	sixAddr6   = "2606:7700::14"
 	modelAddr  = "93.184.215.20"
+	gitAddr    = "93.184.215.22" // of the git host, see git_test.go
 )
 
 // theInternet is who lives there. The model's answers are those of
@@ -46,7 +47,7 @@ func theInternet(dir string) fakes.World {
 		DNS: []string{routerAddr + ":53", "[" + router6 + "]:53"},
 		Hosts: map[string][]string{
 			"allowed.test": {originAddr}, "also.allowed.test": {originAddr},
-			"evil.test": {evilAddr}, "api.anthropic.com": {modelAddr},
+			"git.test": {gitAddr}, "evil.test": {evilAddr}, "api.anthropic.com": {modelAddr},
 			"inside.test": {hostAddr}, "own.test": {hostPublic}, "loop.test": {"127.0.0.1"},
 			"mixed.test": {originAddr, "10.1.2.3"}, "six.test": {sixAddr6},
 		},
@@ -61,6 +62,8 @@ func theInternet(dir string) fakes.World {
 			{Listen: "[" + sixAddr6 + "]:80", Kind: "http"},
 			{Listen: "[" + sixAddr6 + "]:443", Kind: "https"},
 			{Listen: modelAddr + ":443", Kind: "model"},
+			{Listen: gitAddr + ":443", Kind: "git", Text: gitDir(dir)},
+			{Listen: gitAddr + ":22", Kind: "program", Text: sshServer(dir)},
 		},
 		Script: modelScript,
 		Key:    modelKey,
@@ -179,7 +182,7 @@ func connect(pid int) error {
 		in + "ip -6 addr add " + evilAddr6 + "/128 dev lo nodad",
 		in + "ip -6 addr add " + sixAddr6 + "/128 dev lo nodad",
 	}
-	for _, addr := range []string{originAddr, evilAddr, modelAddr} {
+	for _, addr := range []string{originAddr, evilAddr, modelAddr, gitAddr} {
 		script = append(script, in+"ip addr add "+addr+"/32 dev lo")
 	}
 	out, err := exec.Command("/bin/sh", "-ec", strings.Join(script, "\n")).CombinedOutput()

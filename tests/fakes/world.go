@@ -19,7 +19,7 @@ type World struct {
 	Origins []OriginSpec        `json:"origins"` // other servers
 
 	Script []Turn   `json:"script"` // of the model origins
-	Key    string   `json:"key"`    // that the model origins ask for
+	Key    string   `json:"key"`    // that the model and git origins ask for
 	Every  duration `json:"every"`  // pause between events of a model's stream
 }
 
@@ -27,9 +27,12 @@ type World struct {
 type OriginSpec struct {
 	Listen string `json:"listen"` // ADDRESS:PORT, port 0 chooses
 	// Kind is http, https, model (the API over TLS), model-http (without),
-	// echo, count, silent, reset, banner or half-closed.
+	// echo, count, silent, reset, banner, half-closed, program or git (over TLS, with
+	// a password).
 	Kind string `json:"kind"`
-	Text string `json:"text"` // what banner and half-closed say
+	// Text is what banner and half-closed say, program's shell command, git's directory
+	// of repositories.
+	Text string `json:"text"`
 }
 
 // duration is a time.Duration written "10ms".
@@ -116,7 +119,14 @@ func (w World) origin(spec OriginSpec, run *Running) (io.Closer, string, error) 
 	model := &Model{Script: w.Script, Key: w.Key, Every: time.Duration(w.Every), Log: run.Log}
 	web := map[string]http.Handler{"http": Site(), "https": Site(), "model": model, "model-http": model}
 	talk := map[string]Talk{"echo": Echo, "count": Count, "silent": Silent, "reset": Reset,
-		"banner": Banner(spec.Text), "half-closed": HalfClosed(spec.Text)}
+		"banner": Banner(spec.Text), "half-closed": HalfClosed(spec.Text), "program": Program(spec.Text)}
+	if spec.Kind == "git" {
+		git, err := Git(spec.Text)
+		if err != nil {
+			return nil, "", err
+		}
+		web["git"] = Login(git, w.Key, run.Log)
+	}
 	if h, ok := web[spec.Kind]; ok {
 		start := func() (*Origin, error) { return StartHTTPS(spec.Listen, run.CA, h, run.Log) }
 		if spec.Kind == "http" || spec.Kind == "model-http" {
