@@ -15,7 +15,7 @@ import (
 type publishOptions struct{ ports []string }
 
 func (o *publishOptions) flags(f *pflag.FlagSet) {
-	f.StringArrayVarP(&o.ports, "publish", "p", nil, "`HOST[:PORT]`: lead 127.0.0.1:HOST to PORT inside")
+	f.StringArrayVarP(&o.ports, "publish", "p", nil, "`HERE[:IN]`: lead 127.0.0.1:HERE to port IN inside")
 }
 
 // publishPorts reads the ports, and sees that they can be had.
