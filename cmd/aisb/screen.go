@@ -19,7 +19,7 @@ import (
 type ttyOptions struct{ raw bool }
 
 func (o *ttyOptions) flag(f *pflag.FlagSet) {
-	f.BoolVar(&o.raw, "tty-raw", false, "let the terminal get all of the output, unfiltered")
+	f.BoolVar(&o.raw, "tty-raw", false, "let the terminal get all output, unfiltered")
 }
 
 // warn says what the flag opens, where there is a terminal.
