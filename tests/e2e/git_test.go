@@ -25,8 +25,8 @@ func sshServer(dir string) string {
 	return fmt.Sprintf(`exec unshare --mount /bin/sh -c 'mount --bind %[1]s/passwd /etc/passwd && exec %[2]s/dropbear -i -s -r %[1]s/host-key'`, dir, sshd)
 }
 
-// repository makes an empty one at git.test and returns its directory.
-func repository(t *testing.T, name string) string {
+// bareRepository makes an empty one at git.test and returns its directory.
+func bareRepository(t *testing.T, name string) string {
 	t.Helper()
 	repo := filepath.Join(gitDir(filepath.Dir(internet.ca)), name)
 	for _, args := range [][]string{{"init", "-q", "--bare", "-b", "main", repo}, {"-C", repo, "config", "http.receivepack", "true"}} {
@@ -75,7 +75,7 @@ func TestGitIdentity(t *testing.T) {
 
 // git logs in at the host that the token is for, and the token is in no file.
 func TestGitByHTTPS(t *testing.T) {
-	repo := repository(t, "by-https.git")
+	repo := bareRepository(t, "by-https.git")
 	c := gitUser(t)
 	ca, err := os.ReadFile(internet.ca)
 	if err != nil {
