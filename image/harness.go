@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -40,6 +41,8 @@ type Harness struct {
 	// Sessions are directories below the home that hold history, kept apart
 	// for each project.
 	Sessions []string `json:"sessions"`
+	// Credentials are files below the home in which it keeps what lets it in.
+	Credentials []string `json:"credentials"`
 }
 
 // NPM is an installation by npm.
@@ -123,6 +126,11 @@ func (h Harness) check() error {
 	}
 	if err := h.Hosts.Check(); err != nil {
 		return err
+	}
+	for _, name := range slices.Concat(h.Sessions, h.Credentials) {
+		if !fs.ValidPath(name) || name == "." {
+			return fmt.Errorf("%q is no path below the home", name)
+		}
 	}
 	if h.NPM == nil {
 		return nil

@@ -28,6 +28,9 @@ type claim struct {
 	Areas       []mounts.Area `json:"areas"`
 }
 
+// statusUsage is the status of what can't be run as asked.
+const statusUsage = 2
+
 // claimed is a claim that others see until it is released, or this process ends:
 // a lock tells that it lives, which no death leaves behind.
 type claimed struct {
@@ -42,6 +45,9 @@ func (p Paths) enter(ctx context.Context, spec Spec) (RunDirs, error) {
 		return RunDirs{}, err
 	}
 	dirs, err := p.MakeRunDirs(spec.Name)
+	if err == nil {
+		err = clearDead(dirs.Runtime)
+	}
 	if err != nil {
 		uses.release()
 	}
@@ -77,6 +83,10 @@ func (p Paths) claim(ctx context.Context, spec Spec) (*claimed, error) {
 	}
 	c := &claimed{}
 	for _, other := range others {
+		if other.Run == spec.Name {
+			return nil, &Failure{Status: statusUsage, Err: fmt.Errorf("a sandbox with the name %q is running", spec.Name),
+				Hint: "take another --name, or end it: aisb stop " + spec.Name}
+		}
 		f := mine.conflict(other)
 		if f == nil {
 			continue
@@ -183,7 +193,6 @@ func (c claim) conflict(o claim) *Failure {
 		return nil
 	}
 	has := strings.Join(differs, " and ")
-	const statusUsage = 2
 	if c.Volume != "" && c.Volume == o.Volume {
 		return &Failure{Status: statusUsage,
 			Err: fmt.Errorf("the home volume %q is in use by the running sandbox %s, which has %s", c.Volume, o.Run, has),

@@ -115,7 +115,8 @@ type RunDirs struct {
 	uses    *claimed
 }
 
-// MakeRunDirs makes the one that is kept, 0700, and fails if it exists. The
+// MakeRunDirs makes the one that is kept, 0700. That of an ended run of the same
+// name gets another, and one of a run that goes on is an error. The
 // other is only named: nothing lies in it yet. Who first needs it makes it once
 // the gate is up, since before that nobody would remove it after a SIGKILL.
 func (p Paths) MakeRunDirs(run string) (RunDirs, error) {
@@ -126,10 +127,15 @@ func (p Paths) MakeRunDirs(run string) (RunDirs, error) {
 	if err := os.MkdirAll(filepath.Dir(d.State), 0o700); err != nil {
 		return RunDirs{}, fmt.Errorf("make run directory: %w", err)
 	}
-	if err := os.Mkdir(d.State, 0o700); err != nil {
+	err := os.Mkdir(d.State, 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		if err = setAside(d.State); err == nil {
+			err = os.Mkdir(d.State, 0o700)
+		}
+	}
+	if err != nil {
 		return RunDirs{}, fmt.Errorf("make run directory: %w", err)
 	}
-	var err error
 	if d.held, err = hold(d.State); err != nil {
 		return RunDirs{}, fmt.Errorf("make run directory: %w", err)
 	}

@@ -89,6 +89,9 @@ func (s *Session) hello(ctx context.Context) (int, error) {
 	if err := checkNamespaces("/proc", m.PID); err != nil {
 		return 0, err
 	}
+	if s.on.Mounted != nil {
+		s.on.Mounted()
+	}
 	return m.PID, s.entry.SetReadDeadline(time.Time{})
 }
 

@@ -31,9 +31,10 @@ type Host struct {
 // Events are told by the goroutine that called Start, while a run starts. Nil
 // fields are skipped.
 type Events struct {
-	Stage func(handshake.Stage) // each stage of the entrypoint
-	Warn  func(string)          // something is less than was asked for
-	Part  func(Part)            // what a part of the run took, when it ends, from Wait too
+	Mounted func()                // the container is there, with its volumes, and nothing of it runs yet
+	Stage   func(handshake.Stage) // each stage of the entrypoint
+	Warn    func(string)          // something is less than was asked for
+	Part    func(Part)            // what a part of the run took, when it ends, from Wait too
 }
 
 // Result is how a run ended.

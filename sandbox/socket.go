@@ -64,6 +64,9 @@ func (s *Session) info() control.Info {
 	return i
 }
 
+// Ended is closed when the command has ended.
+func (s *Session) Ended() <-chan struct{} { return s.ending.done }
+
 // Stop ends the run: the command gets SIGTERM, and is killed when it hasn't ended
 // within grace. It returns when one of these is through, which Wait tells of.
 func (s *Session) Stop(grace time.Duration) {

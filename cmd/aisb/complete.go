@@ -25,7 +25,7 @@ func completions(root *cobra.Command) {
 		"net-backend":        {"auto\tinner, pasta where the kernel is too old for it", "inner\tno network inside at all", "pasta\tone address mapped to the host's loopback"},
 		"on-new-exec-config": {"report\tname it in the receipt", "quarantine\tmove it out of the project"},
 	}
-	words := []string{"allow", "deny", "resolver", "home", "package", "command", "memory", "cpus", "pids-limit", "min-free", "time", "publish", "git-token", "proxy"}
+	words := []string{"allow", "deny", "resolver", "package", "command", "memory", "cpus", "pids-limit", "min-free", "time", "name", "timeout", "older", "publish", "git-token", "proxy"}
 	eachCommand(root, func(cmd *cobra.Command) {
 		for name, list := range values {
 			if cmd.Flags().Lookup(name) != nil {
@@ -38,8 +38,13 @@ func completions(root *cobra.Command) {
 				_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 			}
 		}
+		if cmd.Flags().Lookup("home") != nil {
+			_ = cmd.RegisterFlagCompletionFunc("home", completeHome)
+		}
 		switch cmd.CommandPath() {
-		case "aisb gate logs", "aisb gate replay":
+		case "aisb home inspect", "aisb home rm":
+			cmd.ValidArgsFunction = completeHome
+		case "aisb logs", "aisb gate logs", "aisb gate replay":
 			cmd.ValidArgsFunction = completeRun
 		case "aisb exec", "aisb shell":
 			cmd.ValidArgsFunction = completeRunning(false)
@@ -80,6 +85,15 @@ func completeRun(_ *cobra.Command, args []string, prefix string) ([]string, cobr
 		names = append(names, r.name)
 	}
 	return names, cobra.ShellCompDirectiveKeepOrder
+}
+
+// completeHome offers the homes that runs have used.
+func completeHome(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	state, err := sandbox.StateDir(os.Getenv)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return homesIn(state).Names(), cobra.ShellCompDirectiveNoFileComp
 }
 
 // unquoteUsages takes the marks of values (`FILE`) out of the flags' texts, which

@@ -55,6 +55,13 @@ the kept log of 'aisb gate'.`,
 	return cmd
 }
 
+// newLogsCmd is gate logs under a name that is nearer to ps and stop.
+func newLogsCmd(u *ui) *cobra.Command {
+	cmd := newGateLogsCmd(u)
+	cmd.Example = strings.ReplaceAll(cmd.Example, "aisb gate logs", "aisb logs")
+	return cmd
+}
+
 // openLog opens the log of a run, or a file.
 func openLog(u *ui, name string) (*os.File, error) {
 	if name == "-" {
@@ -104,8 +111,8 @@ func findRun(u *ui, runs, prefix string) (string, error) {
 		if !strings.HasPrefix(e.Name(), prefix) && !strings.HasPrefix(e.Name(), "aisb-"+prefix) {
 			continue
 		}
-		if e.Name() == prefix {
-			return filepath.Join(runs, prefix), nil
+		if prefix != "" && (e.Name() == prefix || e.Name() == namePrefix+prefix) {
+			return filepath.Join(runs, e.Name()), nil
 		}
 		found = append(found, e.Name())
 		if newest == "" || info.ModTime().After(when) {

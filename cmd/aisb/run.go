@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/aisb-dev/aisb/sandbox"
-	"github.com/aisb-dev/aisb/sandbox/handshake"
 	"github.com/aisb-dev/aisb/sandbox/podman"
 )
 
@@ -46,6 +44,7 @@ type runOptions struct {
 	tty                               ttyOptions
 
 	settings *settings // what of all this came from where
+	sessionOptions
 
 	argv []string
 }
@@ -58,7 +57,8 @@ func newRunCmd(u *ui) *cobra.Command {
 		Long: `run starts COMMAND, or the harness, in a container with the current directory at
 /project that reaches only what you allow. A RULE is HOST, *.HOST, HOST:PORT and
 more: 'aisb gate --help'. Flags after COMMAND belong to COMMAND. Status: its
-own, or 2 usage, 77 78 fence, 78 rules, 125 podman, 126 127 COMMAND not run.`,
+own, or 2 usage, 77 78 fence, 78 rules, 124 --timeout, 125 podman, 126 127
+COMMAND not run.`,
 		Example: `  aisb run --allow example.com -- curl https://example.com
   aisb run -e ANTHROPIC_API_KEY       # pi, which reaches its models alone
   aisb run -e ANTHROPIC_API_KEY --preset github,npm --harness claude`,
@@ -103,6 +103,7 @@ func (o *runOptions) flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.ephemeralHome, "ephemeral-home", false, "keep nothing of /home/agent")
 	o.git.flags(f)
 	o.publish.flags(f)
+	o.sessionOptions.flags(f)
 	o.imageOptions.flags(f)
 	f.StringVar(&o.image, "image", "", "run the image `REF` instead of aisb's own")
 	f.StringVar(&o.pids, "pids-limit", "4096", "at most `N` processes, 0: no limit")
@@ -160,7 +161,7 @@ func run(ctx context.Context, u *ui, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	err = runSession(ctx, u, host, p.spec, o.tty)
+	err = runSession(ctx, u, host, p.spec, o.sessionOptions, o.tty)
 	if !ours || !errors.Is(err, podman.ErrNoImage) {
 		return err
 	}
@@ -169,74 +170,6 @@ func run(ctx context.Context, u *ui, o runOptions) error {
 	if p.spec.Image, err = b.build(ctx, p.image); err != nil {
 		return err
 	}
-	p.spec.Name = sandbox.RunName(p.plan.Mounts[0].Source)
-	return runSession(ctx, u, host, p.spec, o.tty)
-}
-
-// runSession starts the sandbox, relays until it ends and prints the receipt.
-func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec, tty ttyOptions) error {
-	startCtx, stop := untilSignal(ctx)
-	held := heldSignals()
-	quick := noteSlowStart(u, spec)
-	session, err := sandbox.Start(startCtx, host, spec, sandbox.Events{
-		Stage: func(s handshake.Stage) {
-			if s.Warning != "" {
-				u.warnf("%s", s.Warning)
-			}
-		},
-		Warn: func(text string) { u.warnf("%s", text) },
-		Part: tracing(u),
-	})
-	quick()
-	if err != nil {
-		interrupted := interruptedError(startCtx, "the command ran")
-		stop()
-		if interrupted != nil {
-			return interrupted
-		}
-		return startError(err)
-	}
-	sayJoins(u, session)
-	relay, err := startRelay(session, u, held, os.Stdin, tty)
-	late := interruptedError(startCtx, "the command ran") // it came when that was just about to
-	stop()                                                // from here on the relay passes the signals on
-	if err != nil {
-		session.Kill()
-		session.Wait(ctx)
-		return &exitError{code: exitPodman, err: err}
-	}
-	if late != nil {
-		session.Kill()
-	}
-	pruned := session.Prune(time.Now())
-	relay.tell(session)
-	through := relay.flush()
-	result := session.Wait(ctx)
-	relay.stop()
-	if through {
-		// Otherwise nobody reads what aisb writes: the receipt would get stuck too.
-		receipt(u, spec, result, time.Since(session.Started()))
-		if pruned != nil {
-			u.warnf("%v", pruned)
-		}
-	}
-	switch {
-	case late != nil:
-		return late
-	case result.Stopped != nil:
-		return &exitError{code: result.Status, err: result.Stopped.Err, hint: result.Stopped.Hint}
-	case errors.Is(result.Err, sandbox.ErrNoStatus) && through:
-		return &exitError{code: result.Status, err: result.Err, hint: result.Hint}
-	case result.Status != 0:
-		return &exitError{code: result.Status}
-	}
-	return nil
-}
-
-// startError gives the error of a start its status and hint.
-func startError(err error) error {
-	if f, ok := errors.AsType[*sandbox.Failure](err); ok {
-		return &exitError{code: f.Status, err: f.Err, hint: f.Hint}
-	}
-	return &exitError{code: exitPodman, err: err}
+	p.spec.Name = o.runName(p.plan.Mounts[0].Source)
+	return runSession(ctx, u, host, p.spec, o.sessionOptions, o.tty)
 }

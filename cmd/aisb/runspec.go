@@ -199,31 +199,28 @@ func (o runOptions) command(p *prepared) error {
 		return usageError("aisb run", errors.New("--home and --ephemeral-home exclude each other"))
 	case o.ephemeralHome:
 	case o.home == "":
-		p.spec.HomeVolume = defaultHome
-		if v := os.Getenv("AISB_HOME_VOLUME"); v != "" {
-			p.spec.HomeVolume = v
-		}
+		p.spec.HomeVolume = defaultHomeName()
 	}
-	if v := p.spec.HomeVolume; strings.ContainsAny(v, "/:,\"") {
-		return usageError("aisb run", fmt.Errorf("the home volume %q is a name, not a path", v))
-	}
-	return nil
+	return checkHome(p.spec.HomeVolume)
 }
 
 // directory plans the mounts.
 func (o runOptions) directory(p *prepared) error {
+	if err := o.session(); err != nil {
+		return err
+	}
 	here, err := os.Stat(".")
 	dir, wdErr := os.Getwd()
 	if err = errors.Join(err, wdErr); err != nil {
 		return &exitError{code: exitUsage, err: fmt.Errorf("find the current directory: %w", err),
 			hint: "it was removed, it seems: change to one that is there"}
 	}
-	p.spec.Name = sandbox.RunName(dir)
-	scratch := ""
+	p.spec.Name = o.runName(dir)
+	own, scratch := sandbox.RunName(dir), "" // never that of an earlier run: it may have left something there
 	// Without these directories there is no run, which openHost says.
 	paths, pathsErr := sandbox.FindPaths(os.Getenv, os.Getuid())
 	if pathsErr == nil {
-		scratch = paths.ScratchPath(p.spec.Name)
+		scratch = paths.ScratchPath(own)
 	}
 	p.plan, err = mounts.Make(mounts.HostFrom(os.Getenv, os.Getuid()), mounts.Options{
 		Dir: dir, Here: here, Sub: o.sub, ReadOnly: o.projectRO, Extra: o.mount,
@@ -232,7 +229,7 @@ func (o runOptions) directory(p *prepared) error {
 	})
 	if pathsErr == nil {
 		var held error
-		p.scratch, held = paths.HoldScratch(p.spec.Name)
+		p.scratch, held = paths.HoldScratch(own)
 		err = errors.Join(err, held)
 	}
 	var refusal *mounts.Refusal

@@ -53,4 +53,7 @@ var Keys = []Key{
 // FlagsOnly are flags of 'aisb run' that no file may hold, each with the reason.
 var FlagsOnly = map[string]string{
 	"help": "it asks",
+
+	"name":    "of one run",
+	"timeout": "of one run",
 }

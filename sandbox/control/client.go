@@ -191,11 +191,11 @@ func look(runtime, name string) Info {
 
 // Match returns which of the runs a user means by pattern: the one of that very
 // name, or else those whose name begins with it, with or without the "aisb-" that
-// names begin with.
+// names begin with in both cases.
 func Match(runs []Info, pattern string) []Info {
 	var some []Info
 	for _, r := range runs {
-		if r.Name == pattern {
+		if r.Name == pattern || r.Name == "aisb-"+pattern {
 			return []Info{r}
 		}
 		if strings.HasPrefix(r.Name, pattern) || strings.HasPrefix(r.Name, "aisb-"+pattern) {

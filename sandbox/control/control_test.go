@@ -348,12 +348,12 @@ func TestEndsOfAnExecution(t *testing.T) {
 
 func TestMatch(t *testing.T) {
 	var runs []Info
-	for _, name := range []string{"aisb-web-000001", "aisb-web-000002", "aisb-website-00000a", "mine", "mine-too"} {
+	for _, name := range []string{"aisb-web-000001", "aisb-web-000002", "aisb-website-00000a", "mine", "mine-too", "aisb-api", "aisb-api-2"} {
 		runs = append(runs, Info{Name: name})
 	}
 	for pattern, want := range map[string]string{
 		"aisb-web-000001": "aisb-web-000001", "web-000002": "aisb-web-000002", "webs": "aisb-website-00000a",
-		"aisb-web-": "aisb-web-000001 aisb-web-000002", "mine": "mine", "min": "mine mine-too", "x": "", "000001": "",
+		"aisb-web-": "aisb-web-000001 aisb-web-000002", "mine": "mine", "min": "mine mine-too", "x": "", "api": "aisb-api", "api-": "aisb-api-2", "000001": "",
 	} {
 		var got []string
 		for _, r := range Match(runs, pattern) {

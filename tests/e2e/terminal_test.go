@@ -29,11 +29,17 @@ type terminal struct {
 // onTerminal starts a run on a terminal of its own.
 func (c call) onTerminal(t *testing.T, rows, cols uint16, flags []string, command ...string) *terminal {
 	t.Helper()
+	return c.anyOnTerminal(t, rows, cols, runArgs(flags, command...)...)
+}
+
+// anyOnTerminal starts aisb on a terminal of its own with any arguments.
+func (c call) anyOnTerminal(t *testing.T, rows, cols uint16, args ...string) *terminal {
+	t.Helper()
 	master, slave := openTerminal(t)
 	defer slave.Close()
 	setSize(t, master, rows, cols)
 	term := &terminal{t: t, pty: master, screen: &output{}, ended: make(chan struct{})}
-	term.cmd = c.command(context.Background(), runArgs(flags, command...)...)
+	term.cmd = c.command(context.Background(), args...)
 	term.cmd.Stdin, term.cmd.Stdout, term.cmd.Stderr = slave, slave, slave
 	term.cmd.SysProcAttr.Setctty = true
 	if err := term.cmd.Start(); err != nil {
