@@ -129,6 +129,8 @@ func (s Spec) lastStage() []instruction {
 			instruction{"copy Node", "COPY --from=node /opt/aisb/node /opt/aisb/node"},
 			instruction{"copy " + s.Harness.Title, "COPY --from=harness /opt/aisb/harness /opt/aisb/harness"})
 	}
+	// Beside the large layers and not below them: a change of it costs nothing.
+	does = append(does, instruction{"configure ssh", "COPY ssh_config /etc/ssh/ssh_config.d/aisb.conf"})
 	lines := []string{}
 	if n := s.Harness.NPM; n != nil {
 		lines = append(lines, `ln -s -f -t /usr/local/bin /opt/aisb/node/bin/node /opt/aisb/node/bin/npm /opt/aisb/node/bin/npx`)

@@ -2,7 +2,7 @@ package image
 
 import (
 	"crypto/sha256"
-	_ "embed" // gitconfig and npmrc below
+	_ "embed" // gitconfig, ssh_config and npmrc below
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -23,6 +23,9 @@ type File struct {
 //go:embed gitconfig
 var gitconfig []byte
 
+//go:embed ssh_config
+var sshConfig []byte
+
 //go:embed npmrc
 var npmrc []byte
 
@@ -31,6 +34,7 @@ func (s Spec) Context() []File {
 	files := []File{
 		{Name: "Containerfile", Data: s.Containerfile()},
 		{Name: "gitconfig", Data: gitconfig},
+		{Name: "ssh_config", Data: sshConfig},
 	}
 	if s.Harness.NPM != nil {
 		files = append(files, File{Name: "npmrc", Data: npmrc})
