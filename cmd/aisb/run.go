@@ -75,6 +75,7 @@ COMMAND not run.`,
 	f := cmd.Flags()
 	f.SetInterspersed(false) // the command's flags are its own
 	o.flags(f)
+	withSections(cmd, runSections)
 	return cmd
 }
 
