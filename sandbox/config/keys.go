@@ -52,7 +52,8 @@ var Keys = []Key{
 
 // FlagsOnly are flags of 'aisb run' that no file may hold, each with the reason.
 var FlagsOnly = map[string]string{
-	"help": "it asks",
+	"help":    "it asks",
+	"tty-raw": "who opens the terminal to a sandbox should do so each time",
 
 	"name":    "of one run",
 	"timeout": "of one run",
