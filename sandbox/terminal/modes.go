@@ -48,6 +48,7 @@ var modes = [...]mode{
 	{private: true, n: "2027"}, // widths by grapheme cluster: on in some, off in others
 	{private: true, n: "2031", rest: 'l', input: true, reports: true},
 	{private: true, n: "2048", rest: 'l', input: true, reports: true},
+	{private: true, n: "7727", rest: 'l', input: true}, // mintty's Escape key, which tmux wants
 	{private: true, n: "9001", rest: 'l', input: true, reports: true},
 }
 

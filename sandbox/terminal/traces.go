@@ -74,11 +74,12 @@ func (t *traces) alternate() bool { return t.isOn("47", "1047", "1049") }
 func (t *traces) style(params string) {
 	t.styled = strings.Trim(params, "0;") != ""
 	t.everStyled = t.everStyled || t.styled
-	if t.styled && len(params) >= 2 {
-		for p := range strings.SplitSeq(params, ";") {
-			if len(p) == 2 && p[0] == '1' {
-				t.altFont = p != "10"
-			}
+	for list := strings.Split(params, ";"); len(list) > 0; list = list[1:] {
+		switch p := list[0]; {
+		case (p == "38" || p == "48" || p == "58") && len(list) > 2: // a colour by its number, or by three
+			list = list[min(len(list)-1, map[string]int{"5": 2, "2": 4}[list[1]]):]
+		case len(p) == 2 && p[0] == '1':
+			t.altFont = p != "10"
 		}
 	}
 }

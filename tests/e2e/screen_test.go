@@ -34,6 +34,11 @@ func newSeat(t *testing.T) *seat {
 		s.slave.Close()
 	})
 	setSize(t, s.master, 24, 80)
+	utf8 := exec.Command("stty", "iutf8") // as terminals say it
+	utf8.Stdin = s.slave
+	if err := utf8.Run(); err != nil {
+		t.Fatal(err)
+	}
 	s.before = stty(t, s.slave)
 	go io.Copy(s.screen, s.master) // ends with the test's closing it
 	return s
