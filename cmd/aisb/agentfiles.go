@@ -1,10 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/aisb-dev/aisb/sandbox/control"
 	"github.com/aisb-dev/aisb/sandbox/environ"
@@ -18,16 +22,28 @@ func agentWrites(name string, writable []mounts.Mount) bool {
 	if err != nil {
 		return true
 	}
-	real, err := filepath.EvalSymlinks(path)
-	if err == nil && inside(real, writable) {
+	if real, err := filepath.EvalSymlinks(path); err == nil && inside(real, writable) {
 		return true
 	}
-	for ; path != "/"; path = filepath.Dir(path) { // a link on the way may be the agent's
-		if real, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil && inside(real, writable) {
-			return true
+	// One of the links on the way may be the agent's, also one that another of the user's
+	// leads to. Forty are followed by the kernel (path_resolution(7)).
+	for range 40 {
+		for dir := path; dir != "/"; {
+			dir = filepath.Dir(dir)
+			if real, err := filepath.EvalSymlinks(dir); err == nil && inside(real, writable) {
+				return true
+			}
 		}
+		next, err := os.Readlink(path)
+		if err != nil {
+			return false
+		}
+		if !filepath.IsAbs(next) {
+			next = filepath.Join(filepath.Dir(path), next)
+		}
+		path = next
 	}
-	return false
+	return true
 }
 
 // readEnvFile reads the variables in a file. In one that an agent may have written
@@ -35,15 +51,23 @@ func agentWrites(name string, writable []mounts.Mount) bool {
 // leads out of where it can write, no value of the host's environment.
 func readEnvFile(name string, writable []mounts.Mount) ([]environ.Var, error) {
 	theirs := agentWrites(name, writable)
-	if real, err := filepath.EvalSymlinks(name); err == nil && theirs {
-		if real, err = filepath.Abs(real); err == nil && !inside(real, writable) {
-			return nil, &exitError{code: exitUsage, err: fmt.Errorf("--env-file %q is not read: it is a link out of what the sandbox can write to, and an agent can have made it", name),
+	data, err := readJudged(name, func(real string, info os.FileInfo) error {
+		switch {
+		case !theirs:
+			return nil
+		case !inside(real, writable):
+			return &exitError{code: exitUsage, err: fmt.Errorf("--env-file %q is not read: it is a link out of what the sandbox can write to, and an agent can have made it", name),
 				hint: "if you mean it, name what it leads to: " + real}
+		case !info.Mode().IsRegular():
+			return errors.New("it is not a regular file") // a FIFO's writer may never come
 		}
+		return nil
+	})
+	if refused, ok := errors.AsType[*exitError](err); ok {
+		return nil, refused
 	}
-	data, err := os.ReadFile(name)
 	if err != nil {
-		return nil, &exitError{code: exitUsage, err: fmt.Errorf("read --env-file: %w", err),
+		return nil, &exitError{code: exitUsage, err: fmt.Errorf("read --env-file %q: %w", name, err),
 			hint: "name a file that you can read, with one NAME=VALUE a line"}
 	}
 	var asked []string
@@ -57,6 +81,40 @@ func readEnvFile(name string, writable []mounts.Mount) ([]environ.Var, error) {
 			hint: "name it yourself: -e " + strings.Join(asked, " -e ") + "\nor keep the file where the sandbox can't write"}
 	}
 	return vars, err
+}
+
+// readJudged reads the file at name if judge allows it, which is told where it really
+// lies. What is judged is what is read, though an agent at work there may exchange the
+// file for a link at any moment. It waits for nobody before judge has spoken.
+func readJudged(name string, judge func(real string, info os.FileInfo) error) ([]byte, error) {
+	f, err := os.OpenFile(name, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, bare(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, bare(err)
+	}
+	opened := fmt.Sprintf("/proc/self/fd/%d", f.Fd())
+	real, err := os.Readlink(opened)
+	if err != nil {
+		return nil, bare(err)
+	}
+	if err := judge(real, info); err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(opened)
+	return data, bare(err)
+}
+
+// bare is the reason of a file system error, for messages that name the file
+// themselves.
+func bare(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
 }
 
 // projects are where running sandboxes can write to, as far as they tell.

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/aisb-dev/aisb/sandbox/control"
 	"github.com/aisb-dev/aisb/sandbox/handshake"
@@ -31,6 +35,7 @@ func TestFilesOfTheAgent(t *testing.T) {
 	}
 	for link, to := range map[string]string{
 		"project/link.env": "../mine/values.env", "project/up": "../mine", "project/same.env": "values.env", "mine/theirs.env": "../project/names.env",
+		"mine/through.env": "../project/link.env",
 	} {
 		if err := os.Symlink(to, filepath.Join(base, link)); err != nil {
 			t.Fatal(err)
@@ -42,7 +47,7 @@ func TestFilesOfTheAgent(t *testing.T) {
 	for name, refused := range map[string]string{
 		"project/values.env": "", "project/same.env": "", "mine/values.env": "", "mine/names.env": "",
 		"project/names.env": "would pass AISB_TEST_SECRET", "mine/theirs.env": "would pass AISB_TEST_SECRET",
-		"project/link.env": "a link out of", "project/up/values.env": "a link out of",
+		"project/link.env": "a link out of", "project/up/values.env": "a link out of", "mine/through.env": "a link out of",
 	} {
 		path := []string{filepath.Join(base, name)}
 		vars, err := namedEnv(path, nil, writable)
@@ -56,5 +61,73 @@ func TestFilesOfTheAgent(t *testing.T) {
 		if _, err := namedEnv(path, nil, readOnly); err != nil {
 			t.Errorf("%s, read-only: %v", name, err)
 		}
+	}
+}
+
+// An agent that exchanges the file for a link while aisb looks at it gets nothing of
+// what that leads to.
+func TestSwappedEnvFile(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	project, file, link := dir+"/project", dir+"/project/values.env", dir+"/project/link"
+	err = errors.Join(os.Mkdir(project, 0o755), os.WriteFile(file, []byte("A=1\n"), 0o600),
+		os.WriteFile(dir+"/secret", []byte("TOKEN=secret\n"), 0o600), os.Symlink("../secret", link))
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := make(chan struct{})
+	var swapper sync.WaitGroup
+	swapper.Go(func() {
+		for {
+			select {
+			case <-end:
+				return
+			default:
+				if err := unix.Renameat2(unix.AT_FDCWD, file, unix.AT_FDCWD, link, unix.RENAME_EXCHANGE); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}
+	})
+	defer swapper.Wait()
+	defer close(end)
+	writable := []mounts.Mount{{Source: project, Target: mounts.Project}}
+	read, refused := 0, 0
+	for i := 0; i < 200_000 && (read < 5000 || refused < 5000); i++ {
+		vars, err := readEnvFile(file, writable)
+		switch {
+		case err != nil:
+			refused++
+		case len(vars) != 1 || vars[0].Name != "A":
+			t.Fatalf("got %v", vars)
+		default:
+			read++
+		}
+	}
+	if read == 0 || refused == 0 {
+		t.Errorf("read %d times and refused %d times: nothing was exchanged meanwhile", read, refused)
+	}
+}
+
+// Nor does one that leaves a FIFO hold aisb up, while the user's own may be one.
+func TestEnvFileIsAPipe(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fifo := dir + "/fifo"
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = readEnvFile(fifo, []mounts.Mount{{Source: dir, Target: mounts.Project}})
+	if err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("the agent's: %v", err)
+	}
+	go func() { _ = os.WriteFile(fifo, []byte("A=1\n"), 0) }() // it waits for the reader
+	if vars, err := readEnvFile(fifo, nil); err != nil || len(vars) != 1 {
+		t.Errorf("the user's: %v, %v", vars, err)
 	}
 }
