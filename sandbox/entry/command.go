@@ -116,7 +116,7 @@ func (e *entry) start() *failure {
 		return &failure{handshake.Start, killed, err, ""}
 	}
 	err := e.signals.fork(!e.cfg.TTY, func() (int, error) {
-		return e.oom.lend(func() (int, error) { return e.command.fork("", e.cfg.Argv, e.cfg.TTY) })
+		return e.oom.lend(func() (int, error) { return e.command.fork("", e.cfg.Argv, e.cfg.TTY, nil) })
 	})
 	if err != nil {
 		fmt.Fprintf(e.command.files[2], "%s: error: run %q: %v\n", Name, e.command.path, err)
@@ -128,14 +128,14 @@ func (e *entry) start() *failure {
 
 // fork starts the command in dir, "" for that of pid 1, in a session of its own,
 // whose controlling process it is with a terminal. It gets its three descriptors
-// and no other: all of pid 1's are closed on exec.
-func (c *command) fork(dir string, argv []string, tty bool) (pid int, err error) {
+// and no other: all of pid 1's are closed on exec. handle gets its pidfd unless it is nil.
+func (c *command) fork(dir string, argv []string, tty bool, handle *int) (pid int, err error) {
 	files := make([]uintptr, 0, 3)
 	for _, f := range c.files {
 		files = append(files, f.Fd())
 	}
 	return syscall.ForkExec(c.path, argv, &syscall.ProcAttr{
 		Dir: dir, Env: c.env, Files: files,
-		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: tty, Ctty: 0},
+		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: tty, Ctty: 0, PidFD: handle},
 	})
 }

@@ -110,8 +110,8 @@ func (x *execs) begin(conn *fdmsg.Conn) (*execution, []*os.File, *failure) {
 	}
 	c.files = s.theirs
 	p := &execution{group: !req.TTY, ended: make(chan struct{})}
-	err = x.fork(p, func() (int, error) {
-		return x.oom.lend(func() (int, error) { return c.fork(dir, req.Argv, req.TTY) })
+	err = x.fork(p, func(handle *int) (int, error) {
+		return x.oom.lend(func() (int, error) { return c.fork(dir, req.Argv, req.TTY, handle) })
 	})
 	closeAll(s.theirs)
 	if err != nil {
@@ -152,16 +152,20 @@ func (x *execs) leave() {
 
 // fork starts p. Nobody else waits meanwhile: execve(2) of a file that another
 // process holds a lease on can take /proc/sys/fs/lease-break-time.
-func (x *execs) fork(p *execution, start func() (int, error)) error {
+func (x *execs) fork(p *execution, start func(handle *int) (int, error)) error {
 	x.mu.Lock()
 	x.forking++
 	x.mu.Unlock()
-	pid, err := start()
+	handle := -1
+	pid, err := start(&handle)
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if handle >= 0 {
+		defer unix.Close(handle)
+	}
 	if err == nil {
 		p.pid = pid
-		if ws, ok := x.early[pid]; ok {
+		if ws, ok := x.early[pid]; ok && reapedAlready(handle) {
 			delete(x.early, pid)
 			p.end(ws)
 		} else {
@@ -175,6 +179,13 @@ func (x *execs) fork(p *execution, start func() (int, error)) error {
 		x.early = nil
 	}
 	return err
+}
+
+// reapedAlready reports whether the process of a pidfd was waited for. Its number alone
+// doesn't tell: it may have been that of another before, whose end was noted. Where the
+// host lets nobody ask, the number has to do.
+func reapedAlready(handle int) bool {
+	return unix.PidfdSendSignal(handle, 0, nil, 0) != nil
 }
 
 // reaped takes note of the end of a process.

@@ -376,3 +376,48 @@ func TestExecAfterStopOfPidOne(t *testing.T) {
 	}
 	b.ends()
 }
+
+// TestForkTellsItsOwn: what was noted of a process that had the same number before
+// doesn't end a command, what was noted of itself does.
+func TestForkTellsItsOwn(t *testing.T) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	c := command{path: "/bin/sh", files: []*os.File{null, null, null}}
+	exited := unix.WaitStatus(7 << 8)
+	for _, own := range []bool{false, true} {
+		x, p := &execs{}, &execution{ended: make(chan struct{})}
+		err := x.fork(p, func(handle *int) (int, error) {
+			pid, err := c.fork("/", []string{"sh", "-c", "read x; exit 7"}, false, handle)
+			if err == nil && own {
+				_, err = unix.Wait4(pid, &exited, 0, nil)
+			}
+			x.reaped(pid, exited)
+			return pid, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if own {
+			if p.status != 7 || p.pid != 0 {
+				t.Errorf("it has ended: status %d, pid %d", p.status, p.pid)
+			}
+			continue
+		}
+		select {
+		case <-p.ended:
+			t.Error("ended by what another has left")
+		default:
+		}
+		pid, ws := p.pid, exited
+		if _, err := unix.Wait4(pid, &ws, 0, nil); err != nil {
+			t.Fatal(err)
+		}
+		x.reaped(pid, ws)
+		if p.status != 7 || len(x.running) > 0 {
+			t.Errorf("at its end: status %d, %d running", p.status, len(x.running))
+		}
+	}
+}
