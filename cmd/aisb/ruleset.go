@@ -38,7 +38,7 @@ The gate's port differs from run to run. With --open it is the fence of
 			var text string
 			var err error
 			if len(open) > 0 || dns {
-				text, err = sandbox.DirectRulesetText(opened, probed[:1], dns)
+				text, err = sandbox.DirectRulesetText(opened, probed, dns)
 			} else {
 				text, err = sandbox.RulesetText(at[0], probed...)
 			}
