@@ -50,7 +50,7 @@ func askVersion(ctx context.Context, name, path string) Version {
 
 // lookIn finds a program in the directories of path.
 func lookIn(name, path string) string {
-	for _, dir := range strings.Split(path, ":") {
+	for dir := range strings.SplitSeq(path, ":") {
 		if file, err := exec.LookPath(dir + "/" + name); err == nil && strings.HasPrefix(dir, "/") {
 			return file
 		}

@@ -33,8 +33,9 @@ func Pasta() string {
 	return path
 }
 
-// pastaWithin bounds each of the calls that ask pasta about itself.
-const pastaWithin = 2 * time.Second
+// pastaWithin bounds each of the calls that ask pasta about itself. A busy or emulated
+// machine takes seconds for what is milliseconds elsewhere.
+const pastaWithin = 5 * time.Second
 
 // CheckPasta returns an error that says why the pasta that podman would start
 // can't be used with these options, nil if it can. It is started with all of them
@@ -48,8 +49,13 @@ func CheckPasta(ctx context.Context, options []string) error {
 		return fmt.Errorf("pasta(1) can't open /dev/net/tun: %w", err)
 	}
 	said, err := askPasta(ctx, path, append(slices.Clone(options), "--version")...)
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s doesn't answer within %v", path, pastaWithin)
 	}
 	version := path
 	if text, err := askPasta(ctx, path, "--version"); err == nil && PastaVersion(text) != "" {
@@ -72,6 +78,9 @@ func askPasta(ctx context.Context, path string, args ...string) (string, error) 
 	cmd.Env = []string{}
 	cmd.WaitDelay = pastaWithin
 	text, err := cmd.CombinedOutput()
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err() // why it was killed
+	}
 	return string(text), err
 }
 

@@ -1,8 +1,12 @@
 package podman
 
 import (
+	"context"
+	"errors"
+	"os"
 	"slices"
 	"testing"
+	"time"
 )
 
 func TestPastaVersion(t *testing.T) {
@@ -47,5 +51,18 @@ func TestPastaLacks(t *testing.T) {
 		if got := PastaLacks(r.help, args); !slices.Equal(got, r.want) {
 			t.Errorf("%q: %q, want %q", r.help, got, r.want)
 		}
+	}
+}
+
+// One that says nothing is told from one that refuses.
+func TestSilentPasta(t *testing.T) {
+	path := t.TempDir() + "/pasta"
+	if err := os.WriteFile(path, []byte("#!/bin/sh\nexec sleep 60\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := askPasta(ctx, path, "--version"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
 	}
 }
