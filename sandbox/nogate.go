@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aisb-dev/aisb/gate"
@@ -127,7 +128,7 @@ func (s *Session) finder() (*direct.Finder, error) {
 func (s *Session) mountDirect(at *endpoints) error {
 	d := s.direct
 	if len(d.book.Peers()) == 0 {
-		return &Failure{Status: podman.StatusPodman, Err: fmt.Errorf("no name of the allowlist has an address to open: %s", d.problems[0]),
+		return &Failure{Status: podman.StatusPodman, Err: fmt.Errorf("no name of the allowlist has an address to open: %s", strings.Join(d.problems[:min(3, len(d.problems))], "; ")),
 			Hint: "aisb check HOST says what the name leads to; --resolver IP asks another name server"}
 	}
 	for _, p := range d.problems {

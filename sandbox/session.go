@@ -263,13 +263,11 @@ func (s *Session) stages(ctx context.Context) error {
 		s.trace.inside(st)
 		switch st.Stage {
 		case handshake.Fenced:
-			if len(m.Files) == 1 {
-				if err := s.openWatchdog(m.Files[0], s.policy); err != nil {
-					m.Close()
-					return err
-				}
-				continue // the socket stays open
+			if err := s.fenced(st, m); err != nil {
+				m.Close()
+				return err
 			}
+			continue // the socket stays open
 		case handshake.Proved:
 			s.proof = st.Probes
 			if err := errors.Join(s.keepProof(st.Probes), s.dog.arm()); err != nil {

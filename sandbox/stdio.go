@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/aisb-dev/aisb/gate/fdmsg"
+	"github.com/aisb-dev/aisb/sandbox/handshake"
 )
 
 // Stdio are the command's terminal or pipes, made inside the container. podman
@@ -37,4 +38,16 @@ func (s *Session) takeStdio(m fdmsg.Message) error {
 	}
 	s.ending = watchEnding(m.Files[0])
 	return nil
+}
+
+// fenced takes the socket to watch the fence by. It may be missing only where there is
+// no fence (--allow-unenforced), which the warning says.
+func (s *Session) fenced(st handshake.Stage, m fdmsg.Message) error {
+	switch {
+	case len(m.Files) == 1:
+		return s.openWatchdog(m.Files[0], s.policy)
+	case len(m.Files) == 0 && st.Warning != "":
+		return nil
+	}
+	return fmt.Errorf("entrypoint sent %d sockets to watch its fence by", len(m.Files))
 }

@@ -222,7 +222,7 @@ func compareKept(before, now []mountinfo.Mount) error {
 		if m.ReadOnly() {
 			mode = "ro"
 		}
-		return strings.Join([]string{m.Target, m.Type, mode}, "\x00")
+		return strings.Join([]string{m.Target, m.Type, m.Device, mode}, "\x00")
 	}
 	had := map[string]int{}
 	for _, m := range before {

@@ -44,6 +44,7 @@ func TestCompareKept(t *testing.T) {
 		{"one of two gone", func(m []mountinfo.Mount) []mountinfo.Mount { return m[:4] }, `the mount on "/tmp" is gone`},
 		{"writable now", func(m []mountinfo.Mount) []mountinfo.Mount { m[2].Options = []string{"rw"}; return m }, `the mount on "/project/.git" was changed`},
 		{"another file system", func(m []mountinfo.Mount) []mountinfo.Mount { m[1].Type = "tmpfs"; return m }, `the mount on "/project" was changed`},
+		{"another of that kind", func(m []mountinfo.Mount) []mountinfo.Mount { m[1].Device = "8:2"; return m }, `the mount on "/project" was changed`},
 		{"one more", func(m []mountinfo.Mount) []mountinfo.Mount { return append(m, mount("/etc", "ext4", "ro")) }, `a mount on "/etc" was added`},
 		{"one over another", func(m []mountinfo.Mount) []mountinfo.Mount { return append(m, mount("/project", "ext4", "rw")) }, `the mount on "/project" was changed`},
 	} {
@@ -153,5 +154,16 @@ func TestDirectRules(t *testing.T) {
 		"probe host-loopback", "other tcp out", "other udp out"}
 	if !slices.Equal(names, want) {
 		t.Errorf("got %q, want %q", names, want)
+	}
+}
+
+// A fence that nobody can watch is none, unless that was wanted.
+func TestFenceWithoutASocket(t *testing.T) {
+	s := &Session{}
+	if err := s.fenced(handshake.Stage{Stage: handshake.Fenced}, fdmsg.Message{}); err == nil {
+		t.Error("it passed")
+	}
+	if err := s.fenced(handshake.Stage{Stage: handshake.Fenced, Warning: "no fence"}, fdmsg.Message{}); err != nil {
+		t.Error(err)
 	}
 }

@@ -83,7 +83,7 @@ type Config struct {
 	// the host. Under another map the command would be somebody else there.
 	UserMap, GroupMap IDMap
 
-	Fence *Fence // nil with --net none and --net full
+	Fence *Fence // nil with --net full alone
 
 	// Mounts are all mount points that the container may have beside the
 	// kernel's own; anything else in mountinfo is a refusal.
