@@ -36,13 +36,19 @@ type Records struct{ Dir string }
 func (r Records) path(key string) string { return filepath.Join(r.Dir, key+".json") }
 
 // Find returns the Spec with the BaseID of its last build, and whether there is
-// one that still fits: the tag is computed anew and compared. It notes the use.
+// one that still fits. It notes the use.
 func (r Records) Find(s Spec) (Spec, bool, error) {
 	s, rec, ok, err := r.find(s)
 	if ok {
 		now := time.Now()
 		_ = os.Chtimes(r.path(rec.Key), now, now) // only 'image prune' reads it
 	}
+	return s, ok, err
+}
+
+// Look is Find without a note.
+func (r Records) Look(s Spec) (Spec, bool, error) {
+	s, _, ok, err := r.find(s)
 	return s, ok, err
 }
 

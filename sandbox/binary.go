@@ -3,7 +3,6 @@ package sandbox
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,7 +51,7 @@ func entryBinary(cache string, self *os.File) (string, error) {
 	if err := os.MkdirAll(cache, 0o700); err != nil {
 		return "", fmt.Errorf("copy own binary: %w", err)
 	}
-	path := filepath.Join(cache, "entry-"+hex.EncodeToString(sum))
+	path := copyPath(cache, sum)
 	copied, err := os.Open(path)
 	if err == nil {
 		defer copied.Close()

@@ -34,6 +34,18 @@ func checkUser(command string, uid int) error {
 // openHost finds podman and the directories. podman and its helpers are looked
 // for where no sandbox can write to: none of writable may hold them.
 func openHost(writable []mounts.Mount) (sandbox.Host, error) {
+	host, err := nameHost(writable)
+	if err != nil && !errors.Is(err, podman.ErrNotInstalled) {
+		return sandbox.Host{}, err
+	}
+	if _, err := podman.EnsureConf(host.Paths.Runtime, hasSystemd()); err != nil {
+		return sandbox.Host{}, &exitError{code: exitPodman, err: err}
+	}
+	return host, err
+}
+
+// nameHost is openHost without making anything.
+func nameHost(writable []mounts.Mount) (sandbox.Host, error) {
 	err := errors.Join(os.Setenv("PATH", hostPath(os.Getenv("PATH"), writable)),
 		os.Setenv("TMPDIR", hostTemp(os.Getenv("TMPDIR"), writable)),
 		checkStorageConf(os.Getenv("CONTAINERS_STORAGE_CONF"), writable))
@@ -46,19 +58,16 @@ func openHost(writable []mounts.Mount) (sandbox.Host, error) {
 		return sandbox.Host{}, &exitError{code: exitPodman, err: err,
 			hint: "log in as that user (ssh, a console, machinectl shell) rather than by su, or: loginctl enable-linger"}
 	}
-	conf, err := podman.EnsureConf(paths.Runtime, hasSystemd())
-	if err != nil {
-		return sandbox.Host{}, &exitError{code: exitPodman, err: err}
-	}
-	p, err := podman.Find(conf, os.Environ())
-	if err != nil {
-		return sandbox.Host{}, &exitError{code: exitPodman, err: err, hint: "install podman 5.3 or newer, and passt: sudo apt install podman passt uidmap"}
-	}
 	self, err := os.Open("/proc/self/exe")
 	if err != nil {
 		return sandbox.Host{}, &exitError{code: exitPodman, err: err}
 	}
-	return sandbox.Host{Self: self, Exe: "/proc/self/exe", Podman: p, Conf: conf, Paths: paths, UID: uid}, nil
+	conf := podman.FindConf(paths.Runtime, hasSystemd())
+	p, err := podman.Find(conf, os.Environ())
+	if err != nil {
+		err = &exitError{code: exitPodman, err: err, hint: "install podman 5.3 or newer, and passt: sudo apt install podman passt uidmap"}
+	}
+	return sandbox.Host{Self: self, Exe: "/proc/self/exe", Podman: p, Conf: conf, Paths: paths, UID: uid}, err
 }
 
 // hasSystemd reports whether the user has a systemd session, which podman asks

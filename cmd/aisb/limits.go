@@ -39,6 +39,19 @@ func (o runOptions) limits() (podman.Limits, error) {
 	return podman.Limits{Pids: o.pids, Memory: o.memory, CPUs: o.cpus, Shm: o.shm}, nil
 }
 
+// enforceable leaves of the limits what this host can hold a sandbox to, and warns
+// of the others.
+func (p *prepared) enforceable(u *ui, uid int) error {
+	limits, missing := p.spec.Limits.Enforceable(podman.Controllers("/", hasSystemd(), uid))
+	p.spec.Limits = limits
+	for _, m := range missing {
+		u.warnf("%s", m)
+	}
+	var err error
+	p.spec.Limits.Core, err = coreLimit()
+	return err
+}
+
 func isSize(s string) bool {
 	_, ok := parseSize(s)
 	return ok

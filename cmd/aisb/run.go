@@ -43,6 +43,8 @@ type runOptions struct {
 	allowUserNS, unenforced, keepRoot bool
 	tty                               ttyOptions
 
+	dry dryOptions
+
 	settings *settings // what of all this came from where
 	sessionOptions
 
@@ -65,7 +67,10 @@ COMMAND not run.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.argv = args
-			var err error
+			err := o.dry.check()
+			if err != nil {
+				return err
+			}
 			if o.settings, err = configure(u, cmd.Flags()); err != nil {
 				return err
 			}
@@ -75,6 +80,7 @@ COMMAND not run.`,
 	f := cmd.Flags()
 	f.SetInterspersed(false) // the command's flags are its own
 	o.flags(f)
+	o.dry.flags(f)
 	withSections(cmd, runSections)
 	return cmd
 }
@@ -128,11 +134,17 @@ func run(ctx context.Context, u *ui, o runOptions) error {
 	if err != nil {
 		return o.settings.blame(err)
 	}
+	if o.dry.on {
+		defer removeEmpty(os.Getenv)
+	}
 	defer func() {
 		if err := p.close(); err != nil {
 			u.warnf("%v", err)
 		}
 	}()
+	if o.dry.on {
+		return o.dryRun(ctx, u, p)
+	}
 	if err := checkUser("aisb run", os.Getuid()); err != nil {
 		return err
 	}
@@ -149,13 +161,8 @@ func run(ctx context.Context, u *ui, o runOptions) error {
 	if p.spec.Backend, err = sandbox.ChooseBackend(ctx, p.spec.Backend, p.spec.Net); err != nil {
 		return startError(err)
 	}
-	limits, missing := p.spec.Limits.Enforceable(podman.Controllers("/", hasSystemd(), host.UID))
-	p.spec.Limits = limits
-	if p.spec.Limits.Core, err = coreLimit(); err != nil {
+	if err := p.enforceable(u, host.UID); err != nil {
 		return err
-	}
-	for _, m := range missing {
-		u.warnf("%s", m)
 	}
 	b := &builder{u: u, podman: host.Podman, records: recordsIn(host.Paths.State), o: o.imageOptions}
 	ours, err := p.withImage(ctx, b)

@@ -52,9 +52,10 @@ var Keys = []Key{
 
 // FlagsOnly are flags of 'aisb run' that no file may hold, each with the reason.
 var FlagsOnly = map[string]string{
-	"help":    "it asks",
 	"tty-raw": "who opens the terminal to a sandbox should do so each time",
-
 	"name":    "of one run",
 	"timeout": "of one run",
+	"help":    "it asks",
+	"dry-run": "it asks",
+	"json":    "it is about what --dry-run prints",
 }

@@ -17,12 +17,15 @@ import (
 // more, with the same environment, to clean up after a container whose aisb is
 // long gone.
 const (
-	fileConf   = "containers.conf"
+	fileConf   = ConfName
 	fileMounts = "mounts.conf"
 	fileHosts  = "hosts"
 	fileResolv = "resolv.conf"
 	dirHooks   = "hooks.d"
 )
+
+// ConfName is the name of containers.conf(5) in a configuration directory.
+const ConfName = "containers.conf"
 
 // Hostname is the container's, resolved by its own hosts file.
 const Hostname = "aisb"
@@ -77,14 +80,18 @@ func (c Conf) Resolv() string { return filepath.Join(c.dir, fileResolv) }
 // Dir is the directory itself.
 func (c Conf) Dir() string { return c.dir }
 
+// FindConf is the configuration directory under parent. It makes and checks nothing.
+func FindConf(parent string, systemd bool) Conf {
+	return Conf{dir: filepath.Join(parent, "podman-"+confHash(systemd))}
+}
+
 // EnsureConf makes the configuration directory under parent, or checks the one
 // that is there, byte for byte. It returns an error when a file differs, since
 // someone else then wrote there.
 func EnsureConf(parent string, systemd bool) (Conf, error) {
-	name := "podman-" + confHash(systemd)
-	dir := filepath.Join(parent, name)
+	conf := FindConf(parent, systemd)
+	name, dir := filepath.Base(conf.dir), conf.dir
 	files := confFiles(dir, systemd)
-	conf := Conf{dir: dir}
 	err := conf.check(files)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return conf, err

@@ -26,13 +26,16 @@ type Podman struct {
 	args []string // global arguments, see Conf.globalArgs
 }
 
-// Find looks podman up in PATH.
+// Find looks podman up in PATH. Where there is none, what it returns beside the
+// error says how it would be called.
 func Find(conf Conf, user []string) (Podman, error) {
+	p := Podman{Path: "podman", Env: conf.Environ(user), args: conf.globalArgs()}
 	path, err := exec.LookPath("podman")
 	if err != nil {
-		return Podman{}, fmt.Errorf("%w (%v)", ErrNotInstalled, err)
+		return p, fmt.Errorf("%w (%v)", ErrNotInstalled, err)
 	}
-	return Podman{Path: path, Env: conf.Environ(user), args: conf.globalArgs()}, nil
+	p.Path = path
+	return p, nil
 }
 
 // Command prepares a call. The process gets a group of its own: ^C belongs to
