@@ -2,19 +2,18 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/pflag"
 
-	"github.com/aisb-dev/aisb/image"
 	"github.com/aisb-dev/aisb/sandbox/config"
 	"github.com/aisb-dev/aisb/tests/need"
 )
@@ -140,9 +139,10 @@ func TestConfigExamples(t *testing.T) {
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
-			env.Setenv("AISB_BASE_IMAGE", image.DefaultBase)
-			env.Vars = slices.DeleteFunc(env.Vars, func(v string) bool { return strings.HasPrefix(v, "AISB_BASE_IMAGE=") })
-			return os.MkdirAll(filepath.Join(env.WorkDir, "project"), 0o700)
+			env.Setenv("AISB_BASE_IMAGE", "")
+			runtime := filepath.Join(env.WorkDir, "runtime")
+			env.Setenv("XDG_RUNTIME_DIR", runtime)
+			return errors.Join(os.Mkdir(runtime, 0o700), os.MkdirAll(filepath.Join(env.WorkDir, "project"), 0o700))
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"example": example},
 	})
