@@ -39,15 +39,19 @@ func shellQuote(arg string) string {
 // one.
 func shellLines(argv []string) string {
 	var b strings.Builder
-	for i, arg := range argv {
+	last := ""
+	for _, arg := range argv {
+		// What follows a flag without a value of its own is that value.
+		value := strings.HasPrefix(last, "-") && !strings.Contains(last, "=") && !strings.HasPrefix(arg, "-")
 		switch {
-		case i == 0:
-		case strings.HasPrefix(arg, "-") || strings.HasPrefix(argv[i-1], "--") && strings.Contains(argv[i-1], "=") || !strings.HasPrefix(argv[i-1], "-"):
-			b.WriteString(" \\\n  ")
-		default:
+		case b.Len() == 0:
+		case value:
 			b.WriteString(" ")
+		default:
+			b.WriteString(" \\\n  ")
 		}
 		b.WriteString(shellQuote(arg))
+		last = arg
 	}
 	return b.String() + "\n"
 }
