@@ -44,7 +44,7 @@ func quoted(argv []string) []string {
 
 func printableLines(text string) string {
 	var lines []string
-	for _, line := range strings.SplitSeq(text, "\n") {
+	for line := range strings.SplitSeq(text, "\n") {
 		lines = append(lines, printable(line))
 	}
 	return strings.Join(lines, "\n")
