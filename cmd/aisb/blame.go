@@ -38,7 +38,9 @@ func (s *settings) culprit(text string) (*config.Value, string) {
 			continue
 		}
 		for _, v := range slices.Backward(s.Values(k.Name)) {
-			if k.Kind != config.List || strings.Contains(text, strconv.Quote(v.Text)) {
+			// Of a list the one that is quoted, or that there is: what may be a secret
+			// isn't quoted.
+			if k.Kind != config.List || len(s.Values(k.Name)) == 1 || strings.Contains(text, strconv.Quote(v.Text)) {
 				return &v, k.Name + rest
 			}
 		}

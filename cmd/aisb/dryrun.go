@@ -250,7 +250,7 @@ func removeEmpty(getenv func(string) string) {
 
 // print writes it for people.
 func (d *dryText) print(out io.Writer) error {
-	t := &sections{out: out}
+	t := &tables{out: out}
 	image := d.Image.Ref
 	if d.Image.Build {
 		image = fmt.Sprintf("built first: harness %s on %s", d.Image.Harness, d.Image.Base)

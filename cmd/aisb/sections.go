@@ -24,6 +24,7 @@ var runSections = []section{
 	{"Image", "harness"},
 	{"Limits", "pids-limit"},
 	{"Weaker than usual", "allow-userns"},
+	{"Instead of a run", "dry-run"},
 }
 
 // withSections puts headings among the flags in a command's help.

@@ -56,14 +56,14 @@ func shellLines(argv []string) string {
 	return b.String() + "\n"
 }
 
-// sections writes tables under headings.
-type sections struct {
+// tables writes tables under headings.
+type tables struct {
 	out   io.Writer
 	table *tabwriter.Writer
 	err   error
 }
 
-func (s *sections) section(title string) {
+func (s *tables) section(title string) {
 	_ = s.end()
 	if s.table != nil {
 		s.write("\n")
@@ -73,7 +73,7 @@ func (s *sections) section(title string) {
 }
 
 // row writes one, with what came from outside escaped.
-func (s *sections) row(cells ...string) {
+func (s *tables) row(cells ...string) {
 	for i := range cells {
 		cells[i] = printable(cells[i])
 	}
@@ -83,19 +83,19 @@ func (s *sections) row(cells ...string) {
 }
 
 // text writes lines that are safe already.
-func (s *sections) text(text string) {
+func (s *tables) text(text string) {
 	_ = s.end()
 	s.write(text)
 }
 
-func (s *sections) write(text string) {
+func (s *tables) write(text string) {
 	if _, err := io.WriteString(s.out, text); err != nil && s.err == nil {
 		s.err = err
 	}
 }
 
 // end writes what is held back, and returns the first error.
-func (s *sections) end() error {
+func (s *tables) end() error {
 	if s.table != nil {
 		if err := s.table.Flush(); err != nil && s.err == nil {
 			s.err = err
