@@ -92,7 +92,7 @@ func TestGitByHTTPS(t *testing.T) {
 		t.Errorf("pushed %q, wrote %q", got, o.stdout)
 	}
 	// Another host gets nothing, nor does the same one when the flag isn't there.
-	o = c.aisb(t, append(flags, "-e", "GIT_TEST_TOKEN", "-e", "GIT_TERMINAL_PROMPT=0", "--git-token", "other.test=GIT_TEST_TOKEN"), sh(`rm -rf w; `+script)...)
+	o = c.aisb(t, append(flags, "-e", "GIT_TEST_TOKEN", "-e", "GIT_TERMINAL_PROMPT=0", "--git-token", "other.test=GIT_TEST_TOKEN"), sh(strings.ReplaceAll(script, " w ", " w2 "))...) // w is protected by now
 	o.wantStatus(t, 128)
 	wantIn(t, "stderr", o.stderr, "could not read Username for 'https://git.test'",
 		"aisb: warning: --git-token other.test: no rule allows other.test:443; to allow it: --allow other.test\n")

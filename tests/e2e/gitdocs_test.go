@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/aisb-dev/aisb/tests/fakes"
@@ -116,6 +117,8 @@ func TestExamplesOfPorts(t *testing.T) {
 	if got := readAs(t, agent.uid, "8080"); got != "served" {
 		t.Errorf("the server says %q", got)
 	}
+	l.signal(syscall.SIGTERM) // of one directory, two sandboxes with other rules aren't
+	l.wait(runTimeout)
 
 	ln, err := net.Listen("tcp", "127.0.0.1:8000")
 	if err != nil {

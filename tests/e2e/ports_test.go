@@ -89,7 +89,7 @@ func TestPublish(t *testing.T) {
 			}
 			wantIn(t, "ps", c.do(t, "ps").stdout, "PORTS", port+"->8080")
 			l.signal(syscall.SIGTERM)
-			o := l.wait(10 * time.Second)
+			o := l.wait(runTimeout)
 			wantIn(t, "receipt", o.stderr, "aisb: warning: 1 connection to published ports came from other users of this machine, all refused\n")
 			if conn, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
 				conn.Close()
@@ -127,7 +127,7 @@ func TestPublishOfASandboxThatStandsStill(t *testing.T) {
 		t.Errorf("afterwards one reads %q", text)
 	}
 	l.signal(syscall.SIGTERM)
-	l.wait(10 * time.Second)
+	l.wait(runTimeout)
 }
 
 // TestPublishTaken: a port that another program has ends the run before anything
