@@ -65,6 +65,9 @@ func (s *Session) Wait(ctx context.Context) Result {
 		// It has lost the container: conmon, which cleans up, may be gone.
 		s.podman.remove(endGrace)
 	}
+	var listed error
+	r.Planted, listed = s.planted() // nobody inside lives any more
+	s.trace.part(PartScan)
 	r.Status, r.Err = s.verdict(podmans)
 	if r.Err != nil {
 		r.Hint = "something outside has killed it, such as podman kill or a limit of memory, or it crashed: please report that"
@@ -78,9 +81,6 @@ func (s *Session) Wait(ctx context.Context) Result {
 	if r.Stopped = s.dog.bitten(); r.Stopped != nil {
 		r.Status, r.Err, counted = r.Stopped.Status, nil, nil // it can't count what was changed
 	}
-	var listed error
-	r.Planted, listed = s.planted()
-	s.trace.part(PartScan)
 	r.Err = errors.Join(r.Err, counted, listed)
 	if s.net != nil {
 		r.Report, r.GateDied = s.net.stop(ctx)

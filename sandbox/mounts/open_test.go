@@ -3,6 +3,7 @@ package mounts
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -93,12 +94,27 @@ func BenchmarkMake(b *testing.B) {
 		}
 		return ""
 	}, os.Getuid())
-	for b.Loop() {
-		p, err := Make(h, Options{Dir: dir})
-		if err != nil {
-			b.Fatal(err)
-		}
-		p.Close()
+	for _, row := range []struct {
+		name  string
+		files []string
+	}{
+		{"empty", nil},
+		{"repository", []string{".git/HEAD", ".git/objects/x", ".git/refs/x", ".git/config", ".git/hooks/a", ".vscode/a", "src/a", ".envrc"}},
+	} {
+		b.Run(row.name, func(b *testing.B) {
+			for _, name := range row.files {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(dir+"/"+name), 0o755), os.WriteFile(dir+"/"+name, nil, 0o600)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for b.Loop() {
+				p, err := Make(h, Options{Dir: dir})
+				if err != nil {
+					b.Fatal(err)
+				}
+				p.Close()
+			}
+		})
 	}
 }
 

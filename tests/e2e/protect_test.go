@@ -191,3 +191,41 @@ func TestProtectFlags(t *testing.T) {
 		t.Errorf("%q", o.stdout)
 	}
 }
+
+// A git directory outside of the project, of a worktree or a repository above, and
+// those of submodules are protected, too, and commits go on.
+func TestOutsideGitIsProtected(t *testing.T) {
+	top := project(t)
+	asUser(t, "sh", "-ec", `cd "$1"; git init -q -b main lib; cd lib; git config user.name U; git config user.email u@example.com; echo l >l; git add .; git commit -qm l
+		cd ..; git init -q -b main repo; cd repo; git config user.name U; git config user.email u@example.com; mkdir sub; echo s >sub/s; git add .; git commit -qm s
+		git -c protocol.file.allow=always submodule --quiet add file://"$1"/lib vendor/lib; git commit -qm sub; git worktree add -q ../tree`, "sh", top)
+	repo := filepath.Join(top, "repo")
+	config, err := os.ReadFile(filepath.Join(repo, ".git/config"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := append([]string{"-e", "GIT_AUTHOR_NAME=A", "-e", "GIT_AUTHOR_EMAIL=a@example.com",
+		"-e", "GIT_COMMITTER_NAME=A", "-e", "GIT_COMMITTER_EMAIL=a@example.com"}, allowed...)
+	for _, tt := range []struct{ dir, commit string }{
+		{repo + "/sub", "echo 2 >s; git commit -qam two"},
+		{top + "/tree", "echo 3 >sub/s; git commit -qam three"},
+		{repo, "cd vendor/lib; echo 4 >l; git commit -qam four; cd ../..; git commit -qam lib"},
+	} {
+		o := call{dir: tt.dir}.aisb(t, flags, sh(`set -e; `+tt.commit+`; set +e
+			g=$(git rev-parse --git-common-dir); for f in $g/config $g/hooks/pre-commit $g/worktrees/tree/gitdir $g/worktrees/tree/commondir $g/modules/vendor/lib/config; do
+				(echo x >>$f) 2>/dev/null && echo "wrote $f"; rm -f $f 2>/dev/null && echo "removed $f"; done
+			for f in .git vendor/lib/.git; do [ -f $f ] && (echo x >>$f) 2>/dev/null && echo "wrote $f"; done
+			for d in $g/hooks $g/worktrees $g/worktrees/tree $g/modules $g/modules/vendor; do mv $d $d.away 2>/dev/null && echo "moved $d"; done; true`)...)
+		o.wantStatus(t, 0)
+		if o.stdout != "" {
+			t.Errorf("in %s: %s", tt.dir, o.stdout)
+		}
+		wantNot(t, "receipt", o.stderr, "warning: new", "warning: changed")
+	}
+	if now, err := os.ReadFile(filepath.Join(repo, ".git/config")); err != nil || string(now) != string(config) {
+		t.Errorf("the configuration is %q, %v", now, err)
+	}
+	if got := asUser(t, "git", "-C", repo, "log", "--all", "--format=%s"); !strings.Contains(got, "two\n") || !strings.Contains(got, "three\n") || !strings.Contains(got, "lib\n") {
+		t.Errorf("the host sees %q", got)
+	}
+}
