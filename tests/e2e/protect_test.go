@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// repository makes a project with a commit and one of each kind of what the host
+// executables makes a project with a commit and one of each kind of what the host
 // would execute.
-func repository(t *testing.T) string {
+func executables(t *testing.T) string {
 	t.Helper()
 	dir := project(t)
 	asUser(t, "sh", "-ec", `cd "$1"; git init -q -b main; git config user.name U; git config user.email u@example.com
@@ -32,7 +32,7 @@ const protectedPaths = `.git/config .vscode/tasks.json .husky/pre-commit .cargo/
 // T15: nothing that the host would execute can be changed, replaced or moved away,
 // by whatever way, nor a directory above it, and nothing of aisb's is left.
 func TestPivotAttacks(t *testing.T) {
-	dir := repository(t)
+	dir := executables(t)
 	before := asUser(t, "sh", "-c", `cd "$1"; sha256sum `+strings.ReplaceAll(protectedPaths, "\n", " "), "sh", dir)
 	o := call{dir: dir}.aisb(t, allowed, sh(`set -f; mkdir /tmp/w; echo evil >/tmp/w/evil
 		try() { "$@" 2>/dev/null && echo "could: $*"; }
@@ -78,7 +78,7 @@ if ctypes.CDLL(None).renameat2(-100, b"empty", -100, sys.argv[1].encode(), 2) ==
 
 // Ordinary work with git goes on, and the receipt has nothing to say of it.
 func TestGitUnderProtection(t *testing.T) {
-	dir := repository(t)
+	dir := executables(t)
 	asUser(t, "sh", "-ec", `cd "$1"; git config --unset core.hooksPath; git config --unset filter.f.clean
 		git init -q --bare -b main ../$(basename "$1").git; git remote add origin ../$(basename "$1").git
 		mv ../$(basename "$1").git origin.git; git config remote.origin.url ./origin.git; echo origin.git >>.git/info/exclude; git push -q origin main`, "sh", dir)
@@ -155,7 +155,7 @@ func TestPlantedIsReported(t *testing.T) {
 // with the old one: the run is ended before long.
 func TestHostReplacesProtected(t *testing.T) {
 	gone := wantNothingLeft(t)
-	dir := repository(t)
+	dir := executables(t)
 	l := call{dir: dir}.start(t, allowed, sh("echo ready; sleep 1000")...)
 	l.waitOut("ready\n")
 	asUser(t, "git", "-C", dir, "config", "user.name", "Other")
@@ -185,7 +185,7 @@ func TestProtectFlags(t *testing.T) {
 		t.Errorf("%q", o.stdout)
 	}
 	// A project that can't be written to needs nothing of it.
-	o = call{dir: repository(t)}.aisb(t, append([]string{"--project-ro"}, allowed...), sh("git log --format=%s; grep -c /project /proc/self/mountinfo")...)
+	o = call{dir: executables(t)}.aisb(t, append([]string{"--project-ro"}, allowed...), sh("git log --format=%s; grep -c /project /proc/self/mountinfo")...)
 	o.wantStatus(t, 0)
 	if o.stdout != "first\n1\n" {
 		t.Errorf("%q", o.stdout)
@@ -212,8 +212,8 @@ func TestOutsideGitIsProtected(t *testing.T) {
 		{repo, "cd vendor/lib; echo 4 >l; git commit -qam four; cd ../..; git commit -qam lib"},
 	} {
 		o := call{dir: tt.dir}.aisb(t, flags, sh(`set -e; `+tt.commit+`; set +e
-			g=$(git rev-parse --git-common-dir); for f in $g/config $g/hooks/pre-commit $g/worktrees/tree/gitdir $g/worktrees/tree/commondir $g/modules/vendor/lib/config; do
-				(echo x >>$f) 2>/dev/null && echo "wrote $f"; rm -f $f 2>/dev/null && echo "removed $f"; done
+			g=$(git rev-parse --git-common-dir); for f in $g/config $g/hooks/pre-commit.sample $g/worktrees/tree/gitdir $g/worktrees/tree/commondir $g/modules/vendor/lib/config; do
+				[ -f $f ] || echo "no $f"; (echo x >>$f) 2>/dev/null && echo "wrote $f"; rm -f $f 2>/dev/null && echo "removed $f"; done
 			for f in .git vendor/lib/.git; do [ -f $f ] && (echo x >>$f) 2>/dev/null && echo "wrote $f"; done
 			for d in $g/hooks $g/worktrees $g/worktrees/tree $g/modules $g/modules/vendor; do mv $d $d.away 2>/dev/null && echo "moved $d"; done; true`)...)
 		o.wantStatus(t, 0)
