@@ -46,6 +46,8 @@ type Event struct {
 	Model string `json:"model,omitempty"` // asked for
 	Key   string `json:"key,omitempty"`   // API key as received
 	Text  string `json:"text,omitempty"`  // the last message of the request
+
+	Heard []string `json:"heard,omitempty"` // those of Model.Phrases that the request holds
 }
 
 // Log collects events of any number of fakes. The zero value is ready.

@@ -3,6 +3,7 @@ package fakes
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -34,6 +35,8 @@ type Model struct {
 	Key    string        // x-api-key that is asked for; "" takes any
 	Every  time.Duration // pause between the events of a stream
 	Log    *Log          // nil logs nothing
+
+	Phrases []string // looked for in each request: see Event.Heard
 }
 
 // messageRequest is what the stand-in reads of a request.
@@ -61,19 +64,16 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var req messageRequest
-	if err := json.NewDecoder(r.Body).Decode(&req); err != nil || len(req.Messages) == 0 {
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = json.Unmarshal(body, &req)
+	}
+	if err != nil || len(req.Messages) == 0 {
 		apiError(w, http.StatusBadRequest, "invalid_request_error", fmt.Sprintf("messages: %v", err))
 		return
 	}
 	turn, n := m.turn(req)
-	if m.Log != nil {
-		e := Event{Fake: "model", Client: r.RemoteAddr, Host: r.Host, Turn: n, Model: req.Model,
-			Key: key, Text: plainText(req.Messages[len(req.Messages)-1].Content)}
-		if r.TLS != nil {
-			e.SNI = r.TLS.ServerName
-		}
-		m.Log.Add(e)
-	}
+	m.note(r, body, Event{Turn: n, Model: req.Model, Key: key, Text: plainText(req.Messages[len(req.Messages)-1].Content)})
 	if turn.Tool != "" && !req.offers(turn.Tool) {
 		apiError(w, http.StatusBadRequest, "invalid_request_error", fmt.Sprintf("the script calls %q, which the client doesn't offer", turn.Tool))
 		return
@@ -93,12 +93,7 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 		}
-		data, err := json.Marshal(e)
-		if err != nil {
-			return // the stream ends without message_stop: the client reports it
-		}
-		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", e["type"], data)
-		http.NewResponseController(w).Flush()
+		writeEvent(w, e)
 	}
 }
 
@@ -151,11 +146,7 @@ func plainText(content json.RawMessage) string {
 }
 
 func apiError(w http.ResponseWriter, status int, kind, text string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	json.NewEncoder(w).Encode(map[string]any{
-		"type": "error", "error": map[string]string{"type": kind, "message": text},
-	})
+	writeStatus(w, status, map[string]any{"type": "error", "error": map[string]string{"type": kind, "message": text}})
 }
 
 // usage are the token counts, which the stand-in makes up.

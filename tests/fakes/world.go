@@ -21,14 +21,16 @@ type World struct {
 	Script []Turn   `json:"script"` // of the model origins
 	Key    string   `json:"key"`    // that the model and git origins ask for
 	Every  duration `json:"every"`  // pause between events of a model's stream
+
+	Phrases []string `json:"phrases"` // that the model origins look for
 }
 
 // OriginSpec is one server of a World.
 type OriginSpec struct {
 	Listen string `json:"listen"` // ADDRESS:PORT, port 0 chooses
-	// Kind is http, https, model (the API over TLS), model-http (without),
-	// echo, count, silent, reset, banner, half-closed, program or git (over TLS, with
-	// a password).
+	// Kind is http, https, model (Anthropic's API over TLS), model-http (without),
+	// openai and gemini (theirs, over TLS), echo, count, silent, reset, banner,
+	// half-closed, program or git (over TLS, with a password).
 	Kind string `json:"kind"`
 	// Text is what banner and half-closed say, program's shell command, git's directory
 	// of repositories.
@@ -116,8 +118,9 @@ func (r *Running) add(c io.Closer, addr string) {
 }
 
 func (w World) origin(spec OriginSpec, run *Running) (io.Closer, string, error) {
-	model := &Model{Script: w.Script, Key: w.Key, Every: time.Duration(w.Every), Log: run.Log}
-	web := map[string]http.Handler{"http": Site(), "https": Site(), "model": model, "model-http": model}
+	model := &Model{Script: w.Script, Key: w.Key, Every: time.Duration(w.Every), Log: run.Log, Phrases: w.Phrases}
+	web := map[string]http.Handler{"http": Site(), "https": Site(), "model": model, "model-http": model,
+		"openai": openAI{model}, "gemini": gemini{model}}
 	talk := map[string]Talk{"echo": Echo, "count": Count, "silent": Silent, "reset": Reset,
 		"banner": Banner(spec.Text), "half-closed": HalfClosed(spec.Text), "program": Program(spec.Text)}
 	if spec.Kind == "git" {
