@@ -131,6 +131,9 @@ func (s Spec) lastStage() []instruction {
 	}
 	// Beside the large layers and not below them: a change of it costs nothing.
 	does = append(does, instruction{"configure ssh", "COPY ssh_config /etc/ssh/ssh_config.d/aisb.conf"})
+	for _, path := range slices.Sorted(maps.Keys(s.Harness.Told.Image)) {
+		does = append(does, instruction{"configure " + s.Harness.Title, "COPY " + contextName(path) + " " + path})
+	}
 	lines := []string{}
 	if n := s.Harness.NPM; n != nil {
 		lines = append(lines, `ln -s -f -t /usr/local/bin /opt/aisb/node/bin/node /opt/aisb/node/bin/npm /opt/aisb/node/bin/npx`)

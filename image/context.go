@@ -7,8 +7,11 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 )
 
 // Repository is the name of all images of aisb; the tag tells them apart.
@@ -39,7 +42,15 @@ func (s Spec) Context() []File {
 	if s.Harness.NPM != nil {
 		files = append(files, File{Name: "npmrc", Data: npmrc})
 	}
+	for _, path := range slices.Sorted(maps.Keys(s.Harness.Told.Image)) {
+		files = append(files, File{Name: contextName(path), Data: append(s.Harness.Told.Image[path], '\n')})
+	}
 	return files
+}
+
+// contextName is what a file of the image is called in the context.
+func contextName(path string) string {
+	return strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", "-")
 }
 
 // WriteContext writes the context into dir, which must exist and hold none of

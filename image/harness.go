@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -28,6 +29,10 @@ type Harness struct {
 	// Unprompted starts it without its own permission prompts and its own inner
 	// sandbox, since aisb is the sandbox. Empty: Command has none of either.
 	Unprompted []string `json:"unprompted"`
+	// UnpromptedEnv does the same where it takes variables.
+	UnpromptedEnv map[string]string `json:"unprompted_env"`
+	// Prompted is what to know when these are not used, "" if there is nothing.
+	Prompted string `json:"prompted"`
 
 	// Env are switches that keep it quiet: no telemetry, no update check. They
 	// give way to what the user passes.
@@ -38,12 +43,34 @@ type Harness struct {
 	// are in the preset that the key names.
 	Hosts preset.Hosts `json:"hosts"`
 
+	// Told is how it comes to read what the agent is told.
+	Told Told `json:"told"`
+
 	// Sessions are directories below the home that hold history, kept apart
 	// for each project.
 	Sessions []string `json:"sessions"`
 	// Credentials are files below the home in which it keeps what lets it in.
 	Credentials []string `json:"credentials"`
 }
+
+// Told is how a harness reads AgentsFile among its instructions of the system,
+// beside the user's own and not in their place.
+type Told struct {
+	// At are paths in the container where the file is put too.
+	At []string `json:"at"`
+	// Files are other files of a run: TextMark in them stands for the file's text
+	// as a JSON string.
+	Files map[string]string `json:"files"`
+	// Image are files that the image gets, for what must be root's.
+	Image map[string]json.RawMessage `json:"image"`
+	Env   map[string]string          `json:"env"`
+}
+
+// AgentsFile is where each container has what the agent is told.
+const AgentsFile = "/etc/aisb/AGENTS.md"
+
+// TextMark see Told.Files.
+const TextMark = "${text}"
 
 // NPM is an installation by npm.
 type NPM struct {
@@ -124,7 +151,7 @@ func (h Harness) check() error {
 			return fmt.Errorf("key %q: env, preset and reason must be set", k.Env)
 		}
 	}
-	if err := h.Hosts.Check(); err != nil {
+	if err := errors.Join(h.Hosts.Check(), h.Told.check()); err != nil {
 		return err
 	}
 	for _, name := range slices.Concat(h.Sessions, h.Credentials) {
@@ -136,6 +163,16 @@ func (h Harness) check() error {
 		return nil
 	}
 	return h.NPM.check()
+}
+
+// check keeps paths to what a Containerfile and a mount take as they stand.
+func (t Told) check() error {
+	for _, p := range slices.Concat(t.At, slices.Collect(maps.Keys(t.Files)), slices.Collect(maps.Keys(t.Image))) {
+		if !rePath().MatchString(p) || path.Clean(p) != p {
+			return fmt.Errorf("path %q is not a plain absolute path", p)
+		}
+	}
+	return nil
 }
 
 // check keeps what goes into the Containerfile's shell lines to characters

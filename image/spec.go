@@ -43,6 +43,7 @@ var (
 	reID      = lazy(`^(sha256:)?[0-9a-f]{64}$`)
 	// Debian Policy 5.6.1 and 5.6.12, with an architecture after a colon.
 	reDebian = lazy(`^[a-z0-9][a-z0-9+.-]+(:[a-z0-9-]+)?(=[0-9A-Za-z.+:~-]+)?$`)
+	rePath   = lazy(`^(/[A-Za-z0-9._-]+)+$`)
 	// Of what package tools say: a host's name, and a URL in a line of text.
 	reHost = lazy(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 	reURL  = lazy(`https?://[^\s'"\\,]+`)

@@ -20,6 +20,8 @@ type endpoints struct {
 	canaries []netip.AddrPort // of one family each
 	key      []byte
 
+	files []podman.Mount // of Spec.Files
+
 	// Of a run without a gate.
 	control       netip.AddrPort   // what answers the proof
 	control6      netip.AddrPort   // as gate6
@@ -69,6 +71,7 @@ func (s Spec) container(binary string, conf podman.Conf, at endpoints) podman.Co
 	} else {
 		c.Tmpfs = append(c.Tmpfs, podman.Tmpfs{Target: homeDir, Size: s.TmpfsSize, Mode: "0777", Exec: true})
 	}
+	c.Mounts = append(c.Mounts, at.files...)
 	for _, m := range slices.Concat(s.Mounts, s.Protected) {
 		c.Mounts = append(c.Mounts, podman.Mount{Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly})
 	}

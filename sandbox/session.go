@@ -145,6 +145,9 @@ func (s *Session) start(ctx context.Context) error {
 		return err
 	}
 	s.binary = binary
+	if at.files, err = s.layFiles(); err != nil {
+		return err
+	}
 	c := s.spec.container(binary, s.host.Conf, at)
 	s.dog.room, s.dog.min = s.keepRoom(), s.spec.MinFree
 	if f := s.dog.lookForRoom(); f != nil {

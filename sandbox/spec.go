@@ -61,6 +61,7 @@ type Spec struct {
 	Mounts     []mounts.Mount
 	Nested     []mounts.Mount // brought along by Mounts: expected, not asked for
 	Protected  []mounts.Mount // over those, read-only and the directories on the way
+	Files      []File         // of aisb's own, put in read-only
 	HomeVolume string         // named volume at /home/agent; "" is a tmpfs
 
 	Net     NetMode

@@ -45,15 +45,19 @@ func (b *builder) packages(ctx context.Context, tag string, s image.Spec) ([]pre
 	return image.ParseLabels(out), nil
 }
 
-// withImage makes the image of a run ready, unless one is named, and adds what
+// complete makes the image of a run ready, unless one is named, and adds what
 // follows from it. It reports whether the image is aisb's to build.
-func (p *prepared) withImage(ctx context.Context, b *builder) (ours bool, err error) {
+func (o runOptions) complete(ctx context.Context, p *prepared, b *builder) (ours bool, err error) {
 	if ours = p.spec.Image == ""; ours {
 		if p.spec.Image, err = b.ready(ctx, p.image); err != nil {
 			return ours, err
 		}
 	}
-	return ours, p.addPackages(ctx, b)
+	if err := p.addPackages(ctx, b); err != nil {
+		return ours, err
+	}
+	o.tell(p)
+	return ours, nil
 }
 
 // addPackages adds the rules of the package presets, which need the image. It does

@@ -19,6 +19,7 @@ type runOptions struct {
 	resolver, net, backend string
 	noGate                 noGate
 	presets                presetOptions
+	prompts                promptOptions
 
 	env, envFile []string
 
@@ -112,6 +113,7 @@ func (o *runOptions) flags(f *pflag.FlagSet) {
 	o.publish.flags(f)
 	o.sessionOptions.flags(f)
 	o.imageOptions.flags(f)
+	o.prompts.flags(f)
 	f.StringVar(&o.image, "image", "", "run the image `REF` instead of aisb's own")
 	f.StringVar(&o.pids, "pids-limit", "4096", "at most `N` processes, 0: no limit")
 	f.StringVar(&o.memory, "memory", "", "at most `SIZE` of memory, like 8g")
@@ -165,7 +167,7 @@ func run(ctx context.Context, u *ui, o runOptions) error {
 		return err
 	}
 	b := &builder{u: u, podman: host.Podman, records: recordsIn(host.Paths.State), o: o.imageOptions}
-	ours, err := p.withImage(ctx, b)
+	ours, err := o.complete(ctx, p, b)
 	if err != nil {
 		return err
 	}

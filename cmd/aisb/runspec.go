@@ -185,9 +185,9 @@ func (o runOptions) command(p *prepared) error {
 	h := p.image.Harness
 	p.spec.Argv = o.argv
 	if len(o.argv) == 0 {
-		p.spec.Argv = h.Command
-		if len(h.Unprompted) > 0 {
-			p.spec.Argv = h.Unprompted // aisb is the sandbox
+		p.spec.Argv = o.prompts.argv(h)
+		if o.prompts.keep && h.Prompted != "" && !o.allowUserNS {
+			p.notes = append(p.notes, "--keep-prompts: "+h.Prompted)
 		}
 	}
 	if len(p.spec.Argv) == 0 || p.spec.Argv[0] == "" {
@@ -241,7 +241,7 @@ func (o runOptions) directory(p *prepared) error {
 	}
 	p.warnings = append(p.warnings, p.plan.Warnings...)
 	p.warnings = append(p.warnings, ruleFileWarnings(o.allowFile, p.plan.Mounts)...)
-	p.notes = p.plan.Notes
+	p.notes = append(p.notes, p.plan.Notes...)
 	p.spec.Mounts = p.plan.Mounts
 	p.spec.Nested = p.plan.Nested
 	o.protection(p)
@@ -260,16 +260,12 @@ func (o runOptions) environment(p *prepared) error {
 	if err != nil {
 		return err
 	}
-	var harness []environ.Var
-	for name, value := range p.image.Harness.Env {
-		harness = append(harness, environ.Var{Name: name, Value: []byte(value)})
-	}
 	git, err := environ.Parse(p.plan.Env, os.LookupEnv)
 	if err != nil {
 		return envError(err)
 	}
 	p.spec.Env = slices.Concat(environ.Base(os.LookupEnv, agentHome, agentUser),
-		harness, git, environ.GitConfig(p.plan.GitConfig))
+		o.prompts.env(o.harnessHere(p)), git, environ.GitConfig(p.plan.GitConfig))
 	p.spec.Named = named
 	p.notes = append(p.notes, o.identityNotes(p)...)
 	if _, p.envNames, err = environ.Merge(p.spec.Env, p.spec.Named); err != nil {

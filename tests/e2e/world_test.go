@@ -20,6 +20,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/aisb-dev/aisb/sandbox/briefing"
 	"github.com/aisb-dev/aisb/tests/fakes"
 )
 
@@ -37,6 +38,8 @@ const (
 	sixAddr6   = "2606:7700::14"
 	modelAddr  = "93.184.215.20"
 	gitAddr    = "93.184.215.22" // of the git host, see git_test.go
+	openAIAddr = "93.184.215.21"
+	geminiAddr = "93.184.215.23"
 )
 
 // theInternet is who lives there. The model's answers are those of
@@ -48,6 +51,7 @@ func theInternet(dir string) fakes.World {
 		Hosts: map[string][]string{
 			"allowed.test": {originAddr}, "also.allowed.test": {originAddr},
 			"git.test": {gitAddr}, "evil.test": {evilAddr}, "api.anthropic.com": {modelAddr},
+			"api.openai.com": {openAIAddr}, "generativelanguage.googleapis.com": {geminiAddr},
 			"inside.test": {hostAddr}, "own.test": {hostPublic}, "loop.test": {"127.0.0.1"},
 			"mixed.test": {originAddr, "10.1.2.3"}, "six.test": {sixAddr6},
 		},
@@ -64,9 +68,12 @@ func theInternet(dir string) fakes.World {
 			{Listen: modelAddr + ":443", Kind: "model"},
 			{Listen: gitAddr + ":443", Kind: "git", Text: gitDir(dir)},
 			{Listen: gitAddr + ":22", Kind: "program", Text: sshServer(dir)},
+			{Listen: openAIAddr + ":443", Kind: "openai"},
+			{Listen: geminiAddr + ":443", Kind: "gemini"},
 		},
-		Script: modelScript,
-		Key:    modelKey,
+		Phrases: []string{briefing.Final},
+		Script:  modelScript,
+		Key:     modelKey,
 	}
 	for i := range 20 { // of TestTwentyAtOnce
 		w.Hosts[fmt.Sprintf("n%d.test", i)] = []string{originAddr}
@@ -183,6 +190,7 @@ func connect(pid int) error {
 		in + "ip -6 addr add " + sixAddr6 + "/128 dev lo nodad",
 	}
 	for _, addr := range []string{originAddr, evilAddr, modelAddr, gitAddr} {
+	for _, addr := range []string{originAddr, evilAddr, modelAddr, openAIAddr, geminiAddr} {
 		script = append(script, in+"ip addr add "+addr+"/32 dev lo")
 	}
 	out, err := exec.Command("/bin/sh", "-ec", strings.Join(script, "\n")).CombinedOutput()

@@ -14,16 +14,24 @@ type Turn struct {
 	Text  string          `json:"text,omitempty"`
 	Tool  string          `json:"tool,omitempty"`  // name as the harness knows it
 	Input json.RawMessage `json:"input,omitempty"` // of the tool, a JSON object
+
+	Or []Turn `json:"or,omitempty"` // for clients that don't offer Tool
 }
 
-// EditScript is the conversation that makes pi write path with content and
-// then say done.
+// EditScript is the conversation that makes pi or Claude Code write path with
+// content and then say done.
 func EditScript(path, content, done string) []Turn {
-	input, err := json.Marshal(map[string]string{"path": path, "content": content})
-	if err != nil {
-		panic(err) // two strings always marshal
+	const will = "I'll write the file."
+	call := func(tool, pathKey string) Turn {
+		input, err := json.Marshal(map[string]string{pathKey: path, "content": content})
+		if err != nil {
+			panic(err) // two strings always marshal
+		}
+		return Turn{Text: will, Tool: tool, Input: input}
 	}
-	return []Turn{{Text: "I'll write the file.", Tool: "write", Input: input}, {Text: done}}
+	write := call("write", "path")
+	write.Or = []Turn{call("Write", "file_path")}
+	return []Turn{write, {Text: done}}
 }
 
 // Model stands in for the Anthropic Messages API (POST /v1/messages), streamed
@@ -74,7 +82,7 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	turn, n := m.turn(req)
 	m.note(r, body, Event{Turn: n, Model: req.Model, Key: key, Text: plainText(req.Messages[len(req.Messages)-1].Content)})
-	if turn.Tool != "" && !req.offers(turn.Tool) {
+	if turn = turn.offered(req); turn.Tool != "" && !req.offers(turn.Tool) {
 		apiError(w, http.StatusBadRequest, "invalid_request_error", fmt.Sprintf("the script calls %q, which the client doesn't offer", turn.Tool))
 		return
 	}
@@ -104,10 +112,23 @@ func (m *Model) turn(req messageRequest) (Turn, int) {
 			n++
 		}
 	}
-	if n > len(m.Script) {
+	switch {
+	case n > len(m.Script):
 		return Turn{Text: "done"}, n
+	case len(req.Tools) == 0: // a title for the conversation, or the like
+		return Turn{Text: m.last()}, n
 	}
 	return m.Script[n-1], n
+}
+
+// offered is the turn, or the first of its others whose tool the client has.
+func (t Turn) offered(req messageRequest) Turn {
+	for _, other := range t.Or {
+		if !req.offers(t.Tool) && req.offers(other.Tool) {
+			return other
+		}
+	}
+	return t
 }
 
 func (req messageRequest) offers(tool string) bool {

@@ -9,13 +9,18 @@ import (
 )
 
 // openAI stands in for OpenAI's Responses API (POST /v1/responses), streamed. It
-// says the last text of the script, whatever it is asked.
+// says the last text of the script, whatever it is asked. Clients that would rather
+// have a websocket are told at once that there is none.
 type openAI struct{ *Model }
 
 // ServeHTTP answers as the API would.
 func (m openAI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/v1/responses" || r.Method != http.MethodPost {
-		writeStatus(w, http.StatusNotFound, map[string]any{"error": map[string]string{
+		status := http.StatusNotFound
+		if r.Header.Get("Upgrade") != "" {
+			status = http.StatusUpgradeRequired // RFC 9110, section 15.5.22, though the other way round
+		}
+		writeStatus(w, status, map[string]any{"error": map[string]string{
 			"type": "invalid_request_error", "message": r.Method + " " + r.URL.Path + " is not served here"}})
 		return
 	}
@@ -87,9 +92,13 @@ func (m gemini) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m.note(r, body, Event{Model: model, Key: key, Turn: 1})
+	text := m.last()
+	if method == "generateContent" { // Gemini CLI asks a small model first which one to ask
+		text = `{"reasoning":"simple","complexity_reasoning":"simple","complexity_score":1,"model_choice":"flash"}`
+	}
 	answer := map[string]any{
 		"candidates": []any{map[string]any{"index": 0, "finishReason": "STOP",
-			"content": map[string]any{"role": "model", "parts": []any{map[string]string{"text": m.last()}}}}},
+			"content": map[string]any{"role": "model", "parts": []any{map[string]string{"text": text}}}}},
 		"usageMetadata": map[string]int{"promptTokenCount": 100, "candidatesTokenCount": 10, "totalTokenCount": 110},
 		"modelVersion":  model, "responseId": "standin",
 	}
