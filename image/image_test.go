@@ -37,6 +37,7 @@ func TestContainerfileGolden(t *testing.T) {
 	for file, s := range map[string]Spec{
 		"ubuntu-pi.containerfile":     {Base: DefaultBase, Harness: harness(t, "pi")},
 		"debian-claude.containerfile": {Base: "debian:trixie", Harness: harness(t, "claude")},
+		"debian-gemini.containerfile": {Base: "debian:trixie", Harness: harness(t, "gemini")},
 		"debian-shell.containerfile": {Base: "localhost/aisb-base:trixie", Harness: harness(t, "shell"),
 			Packages: []string{"golang-go", "libssl-dev"},
 			Commands: []string{"echo \"it's\" $HOME\nprintf '%s' <&- \\", "touch /etc/done"}},

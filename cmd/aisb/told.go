@@ -96,7 +96,7 @@ func facts(s sandbox.Spec) briefing.Facts {
 	case sandbox.NetNoGate:
 		f.Net = briefing.NoGate
 	}
-	for _, m := range slices.Concat(s.Mounts, s.Nested) {
+	for _, m := range slices.Concat(s.Mounts, s.Nested, s.Protected) {
 		switch {
 		case m.Target == mounts.Project:
 			f.ProjectReadOnly = m.ReadOnly

@@ -35,6 +35,7 @@ var Keys = []Key{
 	{Name: "base-image", Env: "AISB_BASE_IMAGE", Says: "builds the image on %s"},
 	{Name: "packages", Flag: "package", Kind: List, Says: "adds the package %s to the image"},
 	{Name: "commands", Flag: "command", Kind: List, Says: "runs %s as root when the image is built"},
+	{Name: "keep-prompts", Kind: Switch, Says: "leaves the harness's own prompts and sandbox on"},
 	{Name: "image", Says: "runs the image %s"},
 	{Name: "pids-limit", Kind: Number, Says: "limits processes to %s"},
 	{Name: "memory", Kind: Number, Says: "limits memory to %s"},

@@ -189,8 +189,7 @@ func connect(pid int) error {
 		in + "ip -6 addr add " + evilAddr6 + "/128 dev lo nodad",
 		in + "ip -6 addr add " + sixAddr6 + "/128 dev lo nodad",
 	}
-	for _, addr := range []string{originAddr, evilAddr, modelAddr, gitAddr} {
-	for _, addr := range []string{originAddr, evilAddr, modelAddr, openAIAddr, geminiAddr} {
+	for _, addr := range []string{originAddr, evilAddr, modelAddr, gitAddr, openAIAddr, geminiAddr} {
 		script = append(script, in+"ip addr add "+addr+"/32 dev lo")
 	}
 	out, err := exec.Command("/bin/sh", "-ec", strings.Join(script, "\n")).CombinedOutput()
