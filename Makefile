@@ -11,7 +11,7 @@ BUILD    = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.release=$
 FUZZTIME ?= 10s
 
 .NOTPARALLEL: # one target installs what the next needs
-.PHONY: help setup build run test unit lint fuzz spike e2e e2e-inner vm bench soak lab clean
+.PHONY: help setup build run test unit lint fuzz spike e2e e2e-inner harnesses vm bench soak lab clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -42,6 +42,9 @@ e2e: ## real podman, pasta and nftables, on this host or in the lab
 
 e2e-inner: ## the same with the network backend that is the default
 	AISB_E2E_BACKEND=inner tests/e2e/run
+
+harnesses: ## all five harnesses against stand-ins for their models: minutes to build
+	AISB_E2E_HARNESSES="pi claude codex gemini opencode" tests/e2e/run -v -run TestHarnessIsTold
 
 vm: ## a Debian 13 that boots, with systemd, and sandboxes on it
 	tests/vm/run
