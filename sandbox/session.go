@@ -140,15 +140,13 @@ func (s *Session) start(ctx context.Context) error {
 		return err
 	}
 	s.startGate(ctx, at.key)
-	binary, err := EntryBinary(s.host.Paths.Cache, s.host.Self)
-	if err != nil {
+	if s.binary, err = EntryBinary(s.host.Paths.Cache, s.host.Self); err != nil {
 		return err
 	}
-	s.binary = binary
 	if at.files, err = s.layFiles(); err != nil {
 		return err
 	}
-	c := s.spec.container(binary, s.host.Conf, at)
+	c := s.spec.container(s.binary, s.host.Conf, at)
 	s.dog.room, s.dog.min = s.keepRoom(), s.spec.MinFree
 	if f := s.dog.lookForRoom(); f != nil {
 		return f
