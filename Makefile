@@ -11,7 +11,7 @@ BUILD    = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.release=$
 FUZZTIME ?= 10s
 
 .NOTPARALLEL: # one target installs what the next needs
-.PHONY: help setup build run test unit lint fuzz spike e2e e2e-inner harnesses vm bench soak lab clean
+.PHONY: help setup build run test unit lint fuzz spike e2e e2e-inner harnesses vm bench docs man soak lab clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -54,6 +54,14 @@ spike: ## the experiments that the design rests on, printed
 
 bench: ## ratios against other proxies, into docs/bench; FULL=1 takes longer
 	tests/bench/run
+
+docs: ## write docs/cli.md and the recording of the first five minutes anew
+	AISB_WRITE_DOCS=1 $(GO) test -count=1 -run '^TestReference$$' ./cmd/aisb
+	AISB_E2E_BACKEND=inner AISB_E2E_CAST=docs/first-five-minutes.cast tests/e2e/run -run '^TestFirstFiveMinutes$$'
+
+man: ## manual pages, into dist/man
+	mkdir -p dist/man
+	AISB_MAN_DIR=$(CURDIR)/dist/man $(GO) test -count=1 -run '^TestManPages$$' ./cmd/aisb
 
 soak: ## a gate under load for SOAK (30m): memory, goroutines and sockets return
 	tests/soak/run

@@ -31,7 +31,7 @@ var harnessCalls = map[string]struct {
 func harnessImages(t *testing.T) map[string]string {
 	t.Helper()
 	images := map[string]string{}
-	for _, pair := range strings.Fields(os.Getenv("AISB_E2E_IMAGES")) {
+	for pair := range strings.FieldsSeq(os.Getenv("AISB_E2E_IMAGES")) {
 		name, image, _ := strings.Cut(pair, "=")
 		images[name] = image
 	}
