@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Direct lets TCP reach peers without a gate (--no-gate, SPEC 1.5). They are
+// Direct lets TCP reach peers without a gate (--no-gate). They are
 // elements of two sets, one for each address family, so that they can change while
 // a sandbox runs and each rule, with what it has counted, stays in its place.
 type Direct struct {

@@ -21,7 +21,7 @@ const (
 	UDP Proto = "udp"
 )
 
-// Probe is one attempt of the proof (SPEC 2.3).
+// Probe is one attempt of the proof.
 type Probe struct {
 	Name  string // short and unique, lower case with hyphens: "tcp-public"
 	Proto Proto

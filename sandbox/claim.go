@@ -18,7 +18,7 @@ import (
 )
 
 // claim is what a run uses of the host and with which rights, as it is written
-// down for other runs to see (SPEC 1.8, docs/adr/0088). Rules and environment
+// down for other runs to see (docs/adr/0088). Rules and environment
 // are told by codes, which only show whether they are the same.
 type claim struct {
 	Run         string        `json:"run"`

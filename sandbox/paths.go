@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// Paths are aisb's own directories on the host (SPEC 9).
+// Paths are aisb's own directories on the host.
 type Paths struct {
 	Runtime string // $XDG_RUNTIME_DIR/aisb: gone with the login
 	State   string // $XDG_STATE_HOME/aisb: logs, trust

@@ -14,7 +14,7 @@ import (
 const PlantedName = "planted.json"
 
 // Planted is what has come to be, or is another than at the start, of what the
-// host would execute (SPEC 1.2).
+// host would execute.
 type Planted struct {
 	snapshot.Outcome
 	Moved []snapshot.Moved // with Spec.Quarantine

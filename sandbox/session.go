@@ -125,7 +125,7 @@ func Start(ctx context.Context, host Host, spec Spec, on Events) (*Session, erro
 	return s, nil
 }
 
-// start is the order of SPEC part 9: gate and podman side by side, pasta named
+// start is the order of docs/architecture.md: gate and podman side by side, pasta named
 // to the gate, then the entrypoint gets its go.
 func (s *Session) start(ctx context.Context) error {
 	var err error

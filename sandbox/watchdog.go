@@ -25,7 +25,7 @@ const watchEvery = time.Second
 // watchdog looks from the host at what a running sandbox rests on: the ruleset,
 // the mounts and the room on the disk. It ends a sandbox in which one of these
 // isn't what it was at the start; nothing inside could change them, so whoever
-// did was root of the container by another door, or the host (SPEC 2.10).
+// did was root of the container by another door, or the host.
 type watchdog struct {
 	filter     *nft.Watcher // nil without a fence
 	rules      netpolicy.Ruleset

@@ -156,7 +156,7 @@ func (o runOptions) describe(p *prepared, host sandbox.Host) (*dryText, error) {
 	d.Allow, d.Deny = dryRules(p.spec.Gate.Allow), dryRules(p.spec.Gate.Deny)
 	d.Environment = o.dryEnvironment(p, dry.Proxy)
 	d.Mounts = []dryMount{}
-	for _, m := range p.spec.Mounts {
+	for _, m := range slices.Concat(p.spec.Mounts, p.spec.Protected) {
 		d.Mounts = append(d.Mounts, dryMount{m.Source, m.Target, m.ReadOnly})
 	}
 	d.Settings = []shownValue{}

@@ -18,7 +18,7 @@ import (
 //   - Text that came from outside (hosts, file names, a child's messages) is
 //     escaped, so that it can't drive the user's terminal.
 
-// Exit statuses of the command line itself (SPEC 1 and 9).
+// Exit statuses of the command line itself.
 const (
 	exitUsage  = 2   // flags, rules, env files, empty allowlist
 	exitConfig = 78  // a configuration or policy file is invalid

@@ -130,7 +130,7 @@ func ip(t *testing.T, args ...string) {
 	}
 }
 
-// BenchmarkApplyAndVerify measures the bar of 3 ms for both (SPEC 8) as a start has
+// BenchmarkApplyAndVerify measures the bar of 3 ms for both as a start has
 // it: once, in a process and a network namespace that are new. A thread with a
 // namespace of its own would not do: netlink's goroutines change threads with it at
 // each message.

@@ -51,7 +51,7 @@ func judgePasta(f Facts) result {
 	return note(hintPasta, "%s refuses aisb's options: %s", v, firstLine(o.Errors+o.Text))
 }
 
-// judgeBackend says which backend a run takes, and why (SPEC 2.8).
+// judgeBackend says which backend a run takes, and why.
 func judgeBackend(f Facts) result {
 	pasta := f.Pasta.Path != "" && judgePasta(f).state == OK && judgeTun(f).state == OK
 	switch {

@@ -42,7 +42,7 @@ func judgeGit(f Facts) result {
 }
 
 // judgeClosed is no finding: it says beforehand what people otherwise find out
-// inside (SPEC 1.7).
+// inside.
 func judgeClosed(Facts) result {
 	return note("--allow-userns opens user namespaces for them; or switch the inner sandbox off, since aisb is one (Chromium: --no-sandbox)",
 		"no user namespaces inside: Chromium's sandbox, bubblewrap, nested podman and docker fail; so do io_uring, bpf, perf, keyctl and userfaultfd")

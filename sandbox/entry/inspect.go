@@ -61,7 +61,7 @@ func (e *entry) inspect() *failure {
 }
 
 // checkSource compares what lies on a mount point with what aisb opened on the
-// host (SPEC 1.1): a source that was swapped in between has another inode.
+// host: a source that was swapped in between has another inode.
 func checkSource(m handshake.Mount) error {
 	if m.Ino == 0 {
 		return nil

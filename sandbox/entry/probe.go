@@ -25,7 +25,7 @@ const probeArg = "probe"
 
 // Bounds of the proof.
 const (
-	refusedWithin = 50 * time.Millisecond // SPEC 2.3
+	refusedWithin = 50 * time.Millisecond
 	gateWithin    = 5 * time.Second
 	maxTries      = 3 // of a probe that was refused, but late: the machine is busy
 )

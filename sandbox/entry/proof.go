@@ -22,7 +22,7 @@ import (
 	"github.com/aisb-dev/aisb/sandbox/handshake"
 )
 
-// Reserved names that the gate answers itself (SPEC 9).
+// Reserved names that the gate answers itself.
 const (
 	proofDomain = ".proof.aisb.invalid"
 	controlHost = "control.aisb.invalid"
@@ -92,7 +92,7 @@ func (p *prober) stop() error {
 	return err
 }
 
-// prove tries the fence by traffic (SPEC 2.3).
+// prove tries the fence by traffic.
 func (e *entry) prove() *failure {
 	p := e.prober
 	e.prober = nil

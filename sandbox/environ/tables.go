@@ -69,8 +69,8 @@ func javaHost(a netip.Addr) string {
 	return a.String()
 }
 
-// Passed are the variables of the host that pass without being named
-// (SPEC 1.3): how the terminal looks and what language and time zone it has.
+// Passed are the variables of the host that pass without being named:
+// how the terminal looks and what language and time zone it has.
 var Passed = []string{"TERM", "COLORTERM", "LANG", "TZ"}
 
 // Path is the search path in the sandbox: the image's programs, nothing that

@@ -58,7 +58,7 @@ const FD = 3
 // version means that something swapped it.
 const Version = 1
 
-// Exit statuses of the entrypoint (SPEC 2.4, after sysexits.h).
+// Exit statuses of the entrypoint (after sysexits.h).
 const (
 	ExitFence   = 77  // the fence could not be put up
 	ExitProof   = 78  // it is not what it must be, or the configuration is invalid
@@ -108,7 +108,7 @@ type Fence struct {
 	Listen string
 }
 
-// Proof says how the fence is tried (SPEC 2.3). Each probe of Policy.Probes is
+// Proof says how the fence is tried. Each probe of Policy.Probes is
 // sent and must be refused by its own rule; then the gate must show that it is
 // this run's gate. Without a gate it is aisb's own listener that must answer: what is
 // open can be reached, and no stranger's host has to be up for that.

@@ -72,7 +72,7 @@ type Plan struct {
 	// mount_namespaces(7) "Restrictions on mount namespaces"), so they are to
 	// be expected, not to be asked for. Dev and Ino are 0.
 	Nested []Mount
-	// Protected make read-only what the host would later execute (SPEC 1.2):
+	// Protected make read-only what the host would later execute:
 	// mounts over what others show, parents first.
 	Protected []Mount
 	// Watch finds what of that has changed when the run has ended; nil when nothing

@@ -150,7 +150,7 @@ func newSource(f *os.File, path string) (*source, error) {
 	}, nil
 }
 
-// oneName refuses a file that has other names as well (SPEC 1.2): what is written
+// oneName refuses a file that has other names as well: what is written
 // under one of them shows in the mount, read-only or not, and an agent may have
 // made it where it can write.
 func (s *source) oneName() error {

@@ -19,7 +19,7 @@ import (
 // each costs the start.
 const mostProtected = 250
 
-// guard makes what the host would later execute read-only inside (SPEC 1.2).
+// guard makes what the host would later execute read-only inside.
 type guard struct {
 	*Plan
 	o       Options

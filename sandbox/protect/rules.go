@@ -1,5 +1,5 @@
-// Package protect knows what of a project the host would later execute (SPEC
-// 1.2): as data, how a name is matched with it, what of git's configuration
+// Package protect knows what of a project the host would later execute:
+// as data, how a name is matched with it, what of git's configuration
 // starts programs, and what has changed between two looks. It touches no file:
 // package snapshot looks.
 package protect

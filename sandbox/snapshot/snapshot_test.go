@@ -271,7 +271,7 @@ func onMemory(t *testing.T) string {
 	return dir
 }
 
-// The bar of SPEC 1.2: under a second for 500,000 files.
+// The bar: under a second for 500,000 files.
 func BenchmarkAfter(b *testing.B) {
 	const dirs, files = 5000, 100
 	dir := b.TempDir()

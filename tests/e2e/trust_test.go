@@ -33,7 +33,7 @@ func wantNarrow(t *testing.T, o outcome) {
 	wantIn(t, "output", o.stdout, "403\n", "variable \n")
 }
 
-// A promise of SPEC, T16: an agent that writes the project's configuration gets
+// An agent that writes the project's configuration gets
 // nothing in the next run, whatever it writes, wherever it puts it.
 func TestAgentWidens(t *testing.T) {
 	secret := secretDir(t)
