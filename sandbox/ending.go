@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/aisb-dev/aisb/netpolicy/nft"
 	"github.com/aisb-dev/aisb/sandbox/podman"
 )
 
@@ -78,7 +79,10 @@ func (s *Session) Wait(ctx context.Context) Result {
 	r.Opened = s.direct.close()
 	r.Opened.Up, r.Opened.Down = s.dog.moved()
 	s.dog.close()
-	if r.Stopped = s.dog.bitten(); r.Stopped != nil {
+	if r.Stopped = s.dog.bitten(); r.Stopped == nil && errors.Is(counted, nft.ErrMismatch) {
+		r.Stopped = fenceChanged(counted) // after the watchdog's last look
+	}
+	if r.Stopped != nil {
 		r.Status, r.Err, counted = r.Stopped.Status, nil, nil // it can't count what was changed
 	}
 	r.Err = errors.Join(r.Err, counted, listed)

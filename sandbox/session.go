@@ -288,6 +288,9 @@ func (s *Session) stages(ctx context.Context) error {
 				return err
 			}
 		case handshake.Start:
+			if err := s.complete(); err != nil {
+				return err
+			}
 			s.started = time.Now()
 			s.trace.since = s.started
 			return nil

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -37,6 +38,18 @@ func (s *Session) takeStdio(m fdmsg.Message) error {
 		return fmt.Errorf("entrypoint sent %d descriptors", len(m.Files))
 	}
 	s.ending = watchEnding(m.Files[0])
+	return nil
+}
+
+// complete refuses a start of which a part was left out. One binary is on both sides,
+// so only a fault of ours could do that, and it must not start anything.
+func (s *Session) complete() error {
+	switch {
+	case s.ending == nil:
+		return errors.New("entrypoint starts the command without its streams")
+	case s.spec.Net != NetFull && !s.spec.AllowUnenforced && (len(s.proof) == 0 || s.dog.filter == nil && !blinded()):
+		return &Failure{Status: handshake.ExitProof, Err: errors.New("entrypoint starts the command without a proof of the fence"), Hint: "please report that"}
+	}
 	return nil
 }
 

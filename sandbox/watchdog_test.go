@@ -167,3 +167,29 @@ func TestFenceWithoutASocket(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestComplete: a start in which a stage was left out is none.
+func TestComplete(t *testing.T) {
+	whole := func() *Session {
+		s := &Session{ending: &ending{}, proof: []handshake.ProbeResult{{OK: true}}}
+		s.spec.Net, s.dog.filter = NetAllow, &nft.Watcher{}
+		return s
+	}
+	if err := whole().complete(); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(s *Session){
+		"streams": func(s *Session) { s.ending = nil },
+		"proof":   func(s *Session) { s.proof = nil },
+		"watch":   func(s *Session) { s.dog.filter = nil },
+	} {
+		s := whole()
+		spoil(s)
+		if s.complete() == nil {
+			t.Errorf("it passed without %s", name)
+		}
+		if s.spec.Net = NetFull; (s.complete() == nil) != (name != "streams") {
+			t.Errorf("without a fence and without %s: %v", name, s.complete())
+		}
+	}
+}

@@ -70,6 +70,20 @@ func TestWatchdogFence(t *testing.T) {
 	gone()
 }
 
+// What is changed right before the end, when the watchdog may not look any more, is no
+// better.
+func TestFenceChangedAtTheEnd(t *testing.T) {
+	gone := wantNothingLeft(t)
+	l := call{dir: project(t)}.start(t, allowed, sh("echo ready; read x; exit 5")...)
+	l.waitOut("ready\n")
+	podman(t, "exec", podman(t, "ps", "--format={{.Names}}"), "/usr/sbin/nft", "add", "rule", "inet", "aisb", "output", "accept")
+	l.say("")
+	o := l.wait(dogLimit)
+	o.wantStatus(t, 78)
+	wantIn(t, "error", o.stderr, "its fence was changed from outside")
+	gone()
+}
+
 // A change that is undone before anyone looked leaves the fence as it must be.
 func TestWatchdogSameAgain(t *testing.T) {
 	l := call{dir: project(t)}.start(t, allowed, sh("echo ready; read x; exit 5")...)
