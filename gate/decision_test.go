@@ -25,7 +25,7 @@ func TestDenial(t *testing.T) {
 	}{
 		{"evil.test:443", "not-listed", "--allow 'evil.test'", false},
 		{"evil.test:8443", "not-listed", "--allow 'evil.test:8443'", false},
-		{"allowed.test:22", "port-not-listed", "--allow 'allowed.test:22'", false},
+		{"allowed.test:22", "port-not-listed", "--allow 'allowed.test:22+tcp'", false},
 		{"9.9.9.9:443", "ip-literal", "--allow '9.9.9.9'", false},
 		{"[2620:fe::fe]:853", "ip-literal", "--allow '[2620:fe::fe]:853'", false},
 		{"10.255.254.253:5432", "ip-literal", "--allow '10.255.254.253:5432+private'", false},

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,9 +22,9 @@ import (
 func connectGate(t *testing.T, options string, args ...string) (*fakes.Gate, func(talk fakes.Talk) (port string)) {
 	t.Helper()
 	var servers []*fakes.TCP
-	talks := make([]fakes.Talk, 0, 4)
-	for i := range 4 { // their ports have to be known before the gate starts
-		server, err := fakes.StartTCP("127.0.0.1:0", func(c *net.TCPConn) int64 { return talks[i](c) }, nil)
+	talks := make([]atomic.Pointer[fakes.Talk], 4)
+	for i := range talks { // their ports have to be known before the gate starts
+		server, err := fakes.StartTCP("127.0.0.1:0", func(c *net.TCPConn) int64 { return (*talks[i].Load())(c) }, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,9 +41,11 @@ func connectGate(t *testing.T, options string, args ...string) (*fakes.Gate, fun
 			t.Error(err)
 		}
 	})
+	used := 0
 	return g, func(talk fakes.Talk) string {
-		talks = append(talks, talk)
-		return fmt.Sprint(servers[len(talks)-1].Addr.Port())
+		talks[used].Store(&talk)
+		used++
+		return fmt.Sprint(servers[used-1].Addr.Port())
 	}
 }
 
