@@ -27,7 +27,9 @@ func DryRun(host Host, spec Spec) (Dry, error) {
 	if err != nil {
 		return Dry{}, err
 	}
-	at, notes := spec.expected(filepath.Join(host.Paths.State, "runs", spec.Name))
+	state := filepath.Join(host.Paths.State, "runs", spec.Name)
+	at, notes := spec.expected(state)
+	at.files = spec.fileMounts(state)
 	cmd := host.Podman.Command(context.Background(), spec.container(binary, host.Conf, at).RunArgs()...)
 	d := Dry{Podman: cmd.Args, Environ: cmd.Env, Notes: notes}
 	fence, err := spec.fence(at)

@@ -17,22 +17,28 @@ type File struct {
 	Data    []byte
 }
 
+// fileMounts are the mounts of the files of the Spec. state is the run's directory.
+func (s Spec) fileMounts(state string) []podman.Mount {
+	var list []podman.Mount
+	for _, f := range s.Files {
+		for _, target := range f.Targets {
+			list = append(list, podman.Mount{Source: filepath.Join(state, f.Name), Target: target, ReadOnly: true})
+		}
+	}
+	return list
+}
+
 // layFiles writes the files of the Spec and returns their mounts.
 func (s *Session) layFiles() ([]podman.Mount, error) {
-	var list []podman.Mount
 	for _, f := range s.spec.Files {
 		if f.Name != filepath.Base(f.Name) || len(f.Targets) == 0 {
 			return nil, fmt.Errorf("file %q for the container: it needs a plain name and a place", f.Name)
 		}
-		path := filepath.Join(s.dirs.State, f.Name)
-		if err := writeNew(path, f.Data); err != nil {
+		if err := writeNew(filepath.Join(s.dirs.State, f.Name), f.Data); err != nil {
 			return nil, fmt.Errorf("write a file for the container: %w", err)
 		}
-		for _, target := range f.Targets {
-			list = append(list, podman.Mount{Source: path, Target: target, ReadOnly: true})
-		}
 	}
-	return list, nil
+	return s.spec.fileMounts(s.dirs.State), nil
 }
 
 // writeNew makes a file that all in the container can read, whatever the umask;

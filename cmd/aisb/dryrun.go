@@ -143,6 +143,7 @@ func (o runOptions) describe(p *prepared, host sandbox.Host) (*dryText, error) {
 	if err := p.dryPackages(host, d); err != nil {
 		return nil, err
 	}
+	o.tell(p)
 	dry, err := sandbox.DryRun(host, p.spec)
 	if err != nil {
 		return nil, startError(err)

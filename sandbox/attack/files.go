@@ -155,7 +155,15 @@ func strangeMounts(context.Context, Plan) Finding {
 	if err != nil {
 		return unknown("%v", err)
 	}
+	top := slices.IndexFunc(mounts, func(m mountinfo.Mount) bool { return m.Target == project })
+	if top < 0 {
+		return unknown("the project is not mounted")
+	}
 	for _, m := range mounts {
+		// What the host would execute is mounted over itself.
+		if rest, below := strings.CutPrefix(m.Target, project+"/"); below && m.Device == mounts[top].Device && m.Root == mounts[top].Root+"/"+rest {
+			continue
+		}
 		kernels := slices.ContainsFunc([]string{"/proc", "/sys", "/dev"}, func(dir string) bool {
 			return m.Target == dir || strings.HasPrefix(m.Target, dir+"/")
 		})

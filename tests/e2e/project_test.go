@@ -67,7 +67,7 @@ func TestPoint7NothingElseOfTheHost(t *testing.T) {
 	}
 	known := []string{"/", "/proc", "/sys", "/dev", "/dev/pts", "/dev/shm", "/dev/mqueue", "/sys/fs/cgroup", "/sys/firmware", "/sys/dev",
 		"/tmp", "/var/tmp", "/run", "/run/.containerenv", "/run/lock", "/home/agent", "/project",
-		"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/usr/libexec/aisb-entry", "/usr/local/bin/aisb"}
+		"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/usr/libexec/aisb-entry", "/usr/local/bin/aisb", "/etc/aisb/AGENTS.md"}
 	for target := range strings.FieldsSeq(parts[1]) {
 		if !slices.Contains(known, target) && !strings.HasPrefix(target, "/proc/") && !strings.HasPrefix(target, "/dev/") {
 			t.Errorf("%s is mounted", target)
