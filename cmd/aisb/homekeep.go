@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -123,7 +124,7 @@ func (k *keptHome) tell(u *ui) {
 		return
 	}
 	after, err := home.Look(k.dir, home.StartUp)
-	if err := errors.Join(k.err, err); err != nil {
+	if err := cmp.Or(k.err, err); err != nil {
 		u.warnf("whether the run has changed start-up files in the home %s is unknown: %v", k.name, err)
 		return
 	}
