@@ -93,7 +93,7 @@ func (f *Filter) control(dst []byte) []byte {
 	switch {
 	case s.kind == "m":
 		f.traces.style(s.params)
-	case paints[s.kind]:
+	case paints[s.kind] && digits(s.params):
 	case questions[s.kind] != nil && s.only(questions[s.kind]...):
 		if !f.ask() {
 			return dst

@@ -223,8 +223,11 @@ func (f *Filter) kitty(body []byte) bool {
 	}
 	named, quiet, loud := false, false, false
 	for pair := range strings.SplitSeq(keys, ",") {
-		key, value, _ := strings.Cut(pair, "=")
-		if len(key) != 1 && pair != "" || strings.Trim(value, "-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
+		if keys == "" {
+			break
+		}
+		key, value, found := strings.Cut(pair, "=")
+		if !found || len(key) != 1 || strings.Trim(key, letters) != "" || strings.Trim(value, "-0123456789"+letters) != "" {
 			return false
 		}
 		switch key {
@@ -241,4 +244,7 @@ func (f *Filter) kitty(body []byte) bool {
 	return !named || quiet && !loud || f.ask()
 }
 
-const base64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
+const (
+	letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	base64  = letters + "0123456789+/="
+)
