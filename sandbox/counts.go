@@ -4,49 +4,40 @@ import (
 	"fmt"
 
 	"github.com/aisb-dev/aisb/netpolicy"
+	"github.com/aisb-dev/aisb/netpolicy/nft"
 )
 
-// direct is how many packets of TCP and UDP tried to get past the gate and were
-// refused, since the command began. It reads the counters after the end, for as long as the
-// socket is open the kernel keeps the namespace.
-func (w *watchdog) direct() (uint64, error) {
+// tally reads the counters after the end; for as long as the socket is open the kernel
+// keeps the namespace. direct is how many packets of TCP and UDP tried to get past the
+// gate and were refused since the command began; up and down are the bytes of packets to
+// and from peers without a gate.
+func (w *watchdog) tally() (direct, up, down uint64, err error) {
 	if w.filter == nil || w.counted == nil {
-		return 0, nil
+		return 0, 0, 0, nil
 	}
 	now, err := w.filter.Counters(w.rules)
 	if err != nil {
-		return 0, fmt.Errorf("read the fence's counters: %w", err)
+		return 0, 0, 0, fmt.Errorf("read the fence's counters: %w", err)
 	}
-	var packets uint64
+	grown := func(r netpolicy.Rule) nft.Count {
+		before, after := w.counted[r.Name], now[r.Name]
+		return nft.Count{Packets: after.Packets - before.Packets, Bytes: after.Bytes - before.Bytes}
+	}
 	for _, r := range attempts(w.rules) {
-		packets += now[r.Name].Packets - w.counted[r.Name].Packets
-	}
-	return packets, nil
-}
-
-// moved is how many bytes of packets went to and came from peers without a gate.
-func (w *watchdog) moved() (up, down uint64) {
-	if w.filter == nil || w.counted == nil {
-		return 0, 0
-	}
-	now, err := w.filter.Counters(w.rules)
-	if err != nil {
-		return 0, 0 // direct has said so
+		direct += grown(r).Packets
 	}
 	for _, chain := range w.rules.Chains {
 		for _, r := range chain.Rules {
-			if r.Match.PeerIn.Name == "" {
-				continue
-			}
-			n := now[r.Name].Bytes - w.counted[r.Name].Bytes
-			if chain.Hook == netpolicy.Output {
-				up += n
-			} else {
-				down += n
+			switch {
+			case r.Match.PeerIn.Name == "":
+			case chain.Hook == netpolicy.Output:
+				up += grown(r).Bytes
+			default:
+				down += grown(r).Bytes
 			}
 		}
 	}
-	return up, down
+	return direct, up, down, nil
 }
 
 // attempts are the rules that refuse what programs send. The rule of the rest

@@ -21,19 +21,22 @@ var ErrNoStatus = errors.New("the container's pid 1 ended without handing over a
 // the end of file when pid 1 is gone.
 type ending struct {
 	done   chan struct{} // closed when the two below are known
+	gone   chan struct{} // closed when pid 1 has closed the pipe, which it does by ending
 	told   bool
 	status int
 }
 
 func watchEnding(pipe *os.File) *ending {
-	e := &ending{done: make(chan struct{})}
+	e := &ending{done: make(chan struct{}), gone: make(chan struct{})}
 	go func() {
-		defer close(e.done)
+		defer close(e.gone)
 		defer pipe.Close()
 		var b [1]byte
 		if _, err := io.ReadFull(pipe, b[:]); err == nil {
 			e.told, e.status = true, int(b[0])
 		}
+		close(e.done)
+		_, _ = io.Copy(io.Discard, pipe)
 	}()
 	return e
 }
@@ -58,6 +61,7 @@ func (s *Session) Wait(ctx context.Context) Result {
 	}
 	s.trace.part(PartCommand)
 	s.ports.close()
+	looked := s.lastLook(ctx)
 	s.endContainer()
 	s.trace.part(PartCleanUp)
 	r := Result{Started: true, Proof: s.proof, Log: s.dirs.LogPath(), Joined: s.Joined(), Foreign: s.ports.foreign.Load()}
@@ -73,12 +77,7 @@ func (s *Session) Wait(ctx context.Context) Result {
 	if r.Err != nil {
 		r.Hint = "something outside has killed it, such as podman kill or a limit of memory, or it crashed: please report that"
 	}
-	<-s.watched
-	var counted error
-	r.Direct, counted = s.dog.direct()
-	r.Opened = s.direct.close()
-	r.Opened.Up, r.Opened.Down = s.dog.moved()
-	s.dog.close()
+	counted := looked(&r)
 	if r.Stopped = s.dog.bitten(); r.Stopped == nil && errors.Is(counted, nft.ErrMismatch) {
 		r.Stopped = fenceChanged(counted) // after the watchdog's last look
 	}
@@ -86,15 +85,42 @@ func (s *Session) Wait(ctx context.Context) Result {
 		r.Status, r.Err, counted = r.Stopped.Status, nil, nil // it can't count what was changed
 	}
 	r.Err = errors.Join(r.Err, counted, listed)
-	if s.net != nil {
-		r.Report, r.GateDied = s.net.stop(ctx)
-	}
 	s.trace.part(PartReport)
 	if err := s.dirs.Remove(); err != nil {
 		r.Err = errors.Join(r.Err, err)
 	}
 	s.closeControl() // when nothing is left: it ends who waits for that
 	return r
+}
+
+// lastLook ends the gate and reads the counters beside podman's cleaning up, as soon as
+// pid 1 has gone and nobody inside has a claim to either. What it returns waits for
+// that, puts it into the result, and returns why the counters could not be read.
+func (s *Session) lastLook(ctx context.Context) func(*Result) error {
+	var seen Result
+	var err error
+	late, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-s.ending.gone:
+		case <-late: // it can't be killed, or its end can't be seen
+		}
+		if s.net != nil {
+			seen.Report, seen.GateDied = s.net.stop(ctx)
+		}
+		<-s.watched
+		seen.Direct, seen.Opened.Up, seen.Opened.Down, err = s.dog.tally()
+		s.dog.close()
+	}()
+	return func(r *Result) error {
+		close(late)
+		<-done
+		r.Report, r.GateDied, r.Direct = seen.Report, seen.GateDied, seen.Direct
+		r.Opened = s.direct.close()
+		r.Opened.Up, r.Opened.Down = seen.Opened.Up, seen.Opened.Down
+		return err
+	}
 }
 
 // verdict is the status of a run whose podman ended with a status of its own.

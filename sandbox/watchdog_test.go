@@ -135,7 +135,7 @@ func TestBlindWatchdog(t *testing.T) {
 	if f := s.dog.look(); f == nil || f.Status != handshake.ExitProof || f.Hint == "" {
 		t.Errorf("%+v", f)
 	}
-	if n, err := s.dog.direct(); n != 0 || err != nil {
+	if n, _, _, err := s.dog.tally(); n != 0 || err != nil {
 		t.Errorf("before it was armed: %d, %v", n, err)
 	}
 }

@@ -104,9 +104,9 @@ func executable(file string) error {
 // start tells aisb, shuts the sending side for good, and starts the command. An
 // error of exec after that is the command's own (a broken interpreter, say).
 func (e *entry) start() *failure {
-	keepThreads()
+	go keepThreads() // beside the command's first steps
 	if err := leaveFaults(); err != nil {
-		return &failure{handshake.Start, handshake.ExitProof, err, "this start is not to be trusted; run it again, and report it if it stays"}
+		return &failure{handshake.Start, handshake.ExitProof, err, notToTrust}
 	}
 	if f := e.tell(handshake.Stage{Stage: handshake.Start}); f != nil {
 		return f

@@ -19,6 +19,9 @@ import (
 // drop is the point of no return of pid 1.
 func (e *entry) drop() *failure {
 	e.spoil("proved")
+	if f := e.proberGone(); f != nil {
+		return f
+	}
 	if err := drop(e.cfg.UID, e.cfg.GID, seccomp.Options{AllowUserNS: e.cfg.AllowUserNS}); err != nil {
 		return &failure{handshake.Dropped, handshake.ExitProof, fmt.Errorf("give up rights: %w", err),
 			"the container needs the capabilities SETUID, SETGID and SETPCAP to give up all"}
@@ -36,16 +39,18 @@ func (e *entry) drop() *failure {
 // the command, go through this one function. It returns nil only when the
 // kernel's own account of every thread says so.
 func drop(uid, gid int, filter seccomp.Options) error {
-	before, err := threads()
+	// Filters are of all threads alike so far: the container's runtime has set them.
+	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
-		return err
+		return fmt.Errorf("read own status: %w", err)
 	}
+	before := parseStatus("before", string(text)).filters
 	for _, step := range dropSteps(uid, gid, filter) {
 		if err := step.do(); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)
 		}
 	}
-	return dropped(uid, gid, before[0].filters)
+	return dropped(uid, gid, before)
 }
 
 // dropStep is a part of the drop.

@@ -32,6 +32,9 @@ const (
 // proofTimeout bounds the whole proof, so that a hanging child ends the start.
 const proofTimeout = 15 * time.Second
 
+// notToTrust is the hint of a start that went in a way that nobody can explain.
+const notToTrust = "this start is not to be trusted; run it again, and report it if it stays"
+
 // prober is the proof's child as pid 1 holds it.
 type prober struct {
 	cmd  *exec.Cmd
@@ -61,7 +64,7 @@ func startProber() (*prober, error) {
 // become lets the child drop.
 func (p *prober) become(id identity) error { return p.conn.Send(id) }
 
-// run sends the order and waits for the account and the child's end.
+// run sends the order and waits for the account. The child ends by itself then.
 func (p *prober) run(o order) (account, error) {
 	p.conn.SetDeadline(time.Now().Add(proofTimeout))
 	var a account
@@ -71,9 +74,9 @@ func (p *prober) run(o order) (account, error) {
 	}
 	if err != nil {
 		p.cmd.Process.Kill()
+		return a, errors.Join(err, p.stop())
 	}
-	err = errors.Join(err, p.stop())
-	if err == nil && a.Error != "" {
+	if a.Error != "" {
 		err = errors.New(a.Error)
 	}
 	if err == nil && (len(a.Probes) != len(o.Probes) || len(a.Replies) != len(o.Asks)) {
@@ -94,13 +97,12 @@ func (p *prober) stop() error {
 
 // prove tries the fence by traffic.
 func (e *entry) prove() *failure {
-	p := e.prober
-	e.prober = nil
 	if e.cfg.Fence == nil || e.unheld != "" {
-		p.stop() // ends with an error, as it got no order
+		e.prober.stop() // ends with an error, as it got no order
+		e.prober = nil
 		return nil
 	}
-	results, f := e.proof(p)
+	results, f := e.proof(e.prober)
 	if shut := e.settle(); f == nil {
 		f = shut
 	}
@@ -110,11 +112,24 @@ func (e *entry) prove() *failure {
 	return e.tell(handshake.Stage{Stage: handshake.Proved, Probes: results})
 }
 
+// proberGone waits for the end of the proof's child, which has come by itself while its
+// account was judged: it must be gone before anything of the image runs.
+func (e *entry) proberGone() *failure {
+	if e.prober == nil {
+		return nil
+	}
+	err := e.prober.stop()
+	e.prober = nil
+	if err == nil || e.cfg.AllowUnenforced {
+		return nil
+	}
+	return &failure{handshake.Proved, handshake.ExitProof, fmt.Errorf("proof of the fence: %w", err), notToTrust}
+}
+
 func (e *entry) proof(p *prober) ([]handshake.ProbeResult, *failure) {
 	fail := func(err error, hint string) *failure {
 		return &failure{handshake.Proved, handshake.ExitProof, fmt.Errorf("proof of the fence: %w", err), hint}
 	}
-	const broken = "this start is not to be trusted; run it again, and report it if it stays"
 	o := order{Probes: e.cfg.Fence.Policy.Probes}
 	var wanted []control
 	if o.Gate, wanted = controls(e.cfg.Fence.Proof); o.Gate != "" {
@@ -124,24 +139,24 @@ func (e *entry) proof(p *prober) ([]handshake.ProbeResult, *failure) {
 	}
 	saw, err := p.run(o)
 	if err != nil {
-		return nil, fail(err, broken)
+		return nil, fail(err, notToTrust)
 	}
 	after, err := nft.Counters(e.rules)
 	if err != nil {
-		return nil, fail(err, broken)
+		return nil, fail(err, notToTrust)
 	}
 	var results []handshake.ProbeResult
 	for i, probe := range o.Probes {
 		grown := after[probe.Rule()].Packets - e.counted[probe.Rule()].Packets
 		word, err := judge(probe, saw.Probes[i], grown, reachable)
 		if err != nil {
-			return nil, fail(fmt.Errorf("probe %q to %s: %w", probe.Name, probe.To, err), broken)
+			return nil, fail(fmt.Errorf("probe %q to %s: %w", probe.Name, probe.To, err), notToTrust)
 		}
 		results = append(results, handshake.ProbeResult{Name: probe.Name, Saw: word, OK: true})
 	}
 	if !slices.ContainsFunc(results, func(r handshake.ProbeResult) bool { return r.Saw != "absent" }) {
 		if err := cutOff(); err != nil {
-			return nil, fail(err, broken)
+			return nil, fail(err, notToTrust)
 		}
 	}
 	if len(o.Asks) == 0 {
