@@ -18,10 +18,10 @@ import (
 	"github.com/aisb-dev/aisb/tests/fakes"
 )
 
-// TestPipesCarryMuch sends 256 MiB in and out again, unharmed, and nothing of
+// TestPipesCarryMuch sends 1 GiB in and out again, unharmed, and nothing of
 // aisb's own on stdout.
 func TestPipesCarryMuch(t *testing.T) {
-	const size = 256 << 20
+	const size = 1 << 30
 	cmd := call{dir: project(t)}.command(t.Context(), runArgs(allowed, "cat")...)
 	cmd.Stdin = fakes.Pattern(size)
 	sum, want := sha256.New(), sha256.New()

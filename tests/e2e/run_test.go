@@ -36,8 +36,9 @@ type call struct {
 	dir   string
 	env   []string // beside the base
 	stdin string
-	bin   string   // the aisb under test when empty
-	enter []string // what root does first, as nsenter(1) does: it starts the rest
+	bin   string    // the aisb under test when empty
+	enter []string  // what root does first, as nsenter(1) does: it starts the rest
+	as    *hostUser // agent when nil
 }
 
 // outcome is how it ended.
@@ -53,20 +54,24 @@ func (c call) command(ctx context.Context, args ...string) *exec.Cmd {
 	if bin == "" {
 		bin = binary
 	}
+	who := c.as
+	if who == nil {
+		who = agent
+	}
 	attr := &syscall.SysProcAttr{Setsid: true}
 	if len(c.enter) > 0 {
 		// All of them become the next one, so that the process is aisb's in the end.
-		args = slices.Concat(c.enter[1:], []string{"setpriv", "--reuid", strconv.Itoa(agent.uid),
-			"--regid", strconv.Itoa(agent.gid), "--clear-groups", "--", bin}, args)
+		args = slices.Concat(c.enter[1:], []string{"setpriv", "--reuid", strconv.Itoa(who.uid),
+			"--regid", strconv.Itoa(who.gid), "--clear-groups", "--", bin}, args)
 		bin = c.enter[0]
 	} else {
-		attr.Credential = &syscall.Credential{Uid: uint32(agent.uid), Gid: uint32(agent.gid), Groups: agent.groups}
+		attr.Credential = &syscall.Credential{Uid: uint32(who.uid), Gid: uint32(who.gid), Groups: who.groups}
 	}
 	cmd := exec.CommandContext(ctx, bin, args...)
 	cmd.Dir = c.dir
 	cmd.Env = append([]string{
-		"HOME=" + agent.home, "USER=" + agent.name, "LOGNAME=" + agent.name,
-		"XDG_RUNTIME_DIR=" + agent.runtime,
+		"HOME=" + who.home, "USER=" + who.name, "LOGNAME=" + who.name,
+		"XDG_RUNTIME_DIR=" + who.runtime,
 		"XDG_STATE_HOME=" + filepath.Join(xdg, "state"), "XDG_CACHE_HOME=" + filepath.Join(xdg, "cache"),
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"AISB_BASE_IMAGE=" + os.Getenv("AISB_BASE_IMAGE"),
