@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -35,6 +36,8 @@ func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 // reaches the user's terminal passes here. What is no terminal gets every byte.
 type screen struct {
 	to        io.Writer
+	file      *os.File
+	turn      *sync.Mutex      // of the terminal
 	filter    *terminal.Filter // nil: none is wanted
 	asked     time.Time        // when the last question to the terminal passed
 	reporting bool             // the terminal was sending by itself to the end
@@ -43,12 +46,31 @@ type screen struct {
 // screen is r's for a file. answers says that what a terminal sends there is
 // passed on to the command.
 func (r *relay) screen(to *os.File, answers bool) *screen {
-	s := &screen{to: patient{to}}
+	s := &screen{to: patient{to}, file: to, turn: &sync.Mutex{}}
 	if isTerminal(to) && !r.tty.raw {
+		for _, other := range r.screens {
+			if sameTerminal(other.file, to) {
+				s.turn = other.turn
+			}
+		}
+		s.to = inTurn{s.to, s.turn}
 		s.filter = terminal.New(s.to, terminal.Options{Answers: answers, EightBit: !readsUTF8(to, os.Getenv)})
 		r.screens = append(r.screens, s)
 	}
 	return s
+}
+
+// inTurn writes as a whole what two streams write to one terminal: write(2) may take a
+// part, and the other stream would put its text into the middle of a sequence.
+type inTurn struct {
+	to   io.Writer
+	turn *sync.Mutex
+}
+
+func (t inTurn) Write(p []byte) (int, error) {
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	return t.to.Write(p)
 }
 
 // Write passes on what may pass.

@@ -13,7 +13,12 @@ type sequence struct {
 	params string // digits, semicolons and colons
 }
 
-// parse takes a sequence apart; what isn't in this order is not well formed.
+// maxDigits is what a parameter may have of them: more than any that means something,
+// and too few to become another number in a terminal's sixteen or thirty-two bits.
+const maxDigits = 6
+
+// parse takes a sequence apart; what isn't in this order is not well formed, nor is a
+// number that is too long.
 func parse(seq []byte) (s sequence, ok bool) {
 	body := seq[2:]
 	prefix := 0
@@ -25,6 +30,11 @@ func parse(seq []byte) (s sequence, ok bool) {
 		end++
 	}
 	s.params = string(body[prefix:end])
+	for p := range strings.FieldsFuncSeq(s.params, func(r rune) bool { return r > '9' }) {
+		if len(p) > maxDigits {
+			return sequence{}, false
+		}
+	}
 	for _, b := range body[end : len(body)-1] {
 		if b >= 0x30 {
 			return sequence{}, false
@@ -46,10 +56,9 @@ func (s sequence) number(missing int) (n int, ok bool) {
 	return number(s.params)
 }
 
-// number reads a parameter. Six digits are more than any has that passes, and too
-// few to become another number in a terminal's sixteen or thirty-two bits.
+// number reads a parameter.
 func number(text string) (n int, ok bool) {
-	if text == "" || len(text) > 6 {
+	if text == "" || len(text) > maxDigits {
 		return 0, false
 	}
 	for i := range len(text) {

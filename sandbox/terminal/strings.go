@@ -241,7 +241,9 @@ func (f *Filter) kitty(body []byte) bool {
 			quiet, loud = value == "2", loud || value != "2"
 		}
 	}
-	return !named || quiet && !loud || f.ask()
+	// Of an image that comes in pieces a later one has no name, and may ask for an answer
+	// that the first has declined.
+	return !named && !loud || quiet && !loud || f.ask()
 }
 
 const (

@@ -130,7 +130,7 @@ func TestNoAnswers(t *testing.T) {
 		}
 	}
 	for _, asks := range []string{
-		"\x1b[c", "\x1b[>c", "\x1b[>q", "\x1b[6n", "\x1b[?u", "\x1b[?7$p", "\x1b[14t", "\x1b]11;?\a", "\x1b]4;1;?\a", "\x1b_Gi=1,a=q;AAAA\x1b\\",
+		"\x1b[c", "\x1b[>c", "\x1b[>q", "\x1b[6n", "\x1b[?u", "\x1b[?7$p", "\x1b[14t", "\x1b]11;?\a", "\x1b]4;1;?\a", "\x1b_Gi=1,a=q;AAAA\x1b\\", "\x1b_Gm=0,q=1;AAAA\x1b\\",
 		"\x1b[?1000h", "\x1b[?1004h", "\x1b[?2004h", "\x1b[?2031h", "\x1b[>1u", "\x1b[=1u", "\x1b[>4;2m", "\x1b=", "\x1b[?1h",
 	} {
 		if got, end, _ := run(t, Options{}, asks); got != "" || end != "" {
