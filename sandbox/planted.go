@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"unicode/utf16"
 
 	"github.com/aisb-dev/aisb/sandbox/protect"
 	"github.com/aisb-dev/aisb/sandbox/snapshot"
@@ -72,7 +73,7 @@ func (p Planted) keep() error {
 	}
 	text, err := json.Marshal(list)
 	if err == nil {
-		err = os.WriteFile(p.List, append(text, '\n'), 0o600)
+		err = os.WriteFile(p.List, append(ascii(text), '\n'), 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("keep the list of what the host may execute: %w", err)
@@ -88,4 +89,22 @@ func (p Planted) Kept(c protect.Change) bool {
 		}
 	}
 	return true
+}
+
+// ascii escapes in JSON what is above ASCII: an agent chooses names, and who looks at
+// the file with cat has a terminal that obeys some of these.
+func ascii(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for _, r := range string(text) {
+		switch {
+		case r < 0x7f:
+			out = append(out, byte(r))
+		case r > 0xffff: // RFC 8259, section 7
+			high, low := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+	}
+	return out
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -92,7 +91,7 @@ func (o runOptions) dryRun(ctx context.Context, u *ui, p *prepared) error {
 	if err := checkUser("aisb run", os.Getuid()); err != nil {
 		u.warnf("such a run is refused: %v", err)
 	}
-	host, err := nameHost(p.plan.Mounts)
+	host, err := nameHost(written(p.plan.Mounts))
 	switch {
 	case errors.Is(err, podman.ErrNotInstalled):
 		u.warnf("such a run fails: %v", err)
@@ -114,7 +113,7 @@ func (o runOptions) dryRun(ctx context.Context, u *ui, p *prepared) error {
 		return err
 	}
 	if o.dry.json {
-		enc := json.NewEncoder(u.Out)
+		enc := jsonEncoder(u.Out)
 		enc.SetIndent("", "  ")
 		enc.SetEscapeHTML(false)
 		return enc.Encode(d)

@@ -47,12 +47,12 @@ func (o protectOptions) protection(p *prepared) {
 
 // plantedLines tell what is new or other of what the host would execute.
 func plantedLines(u *ui, p sandbox.Planted) {
-	for i, c := range p.Changes {
-		if i == plantedShown {
-			u.warnf("and %d more of these: see %s", len(p.Changes)-i, p.List)
-			break
-		}
+	shown := protect.MostTelling(p.Changes, plantedShown)
+	for _, c := range shown {
 		u.warnf("%s", plantedLine(p, c))
+	}
+	if more := len(p.Changes) - len(shown); more > 0 {
+		u.warnf("and %d more of these: see %s", more, p.List)
 	}
 	for _, m := range p.Moved {
 		if m.Err != nil {
@@ -76,16 +76,19 @@ func plantedLine(p sandbox.Planted, c protect.Change) string {
 	if c.New {
 		what = "new"
 	}
-	line := fmt.Sprintf("%s: %s (%s)", what, printable(c.Path), c.Rule.Why)
+	line := fmt.Sprintf("%s: %s (%s)", what, brief(printable(c.Path)), c.Rule.Why)
 	if c.Kind == protect.Link {
 		line += ", a symbolic link"
 	}
 	if len(c.Keys) > 0 {
 		const most = 5
-		keys := c.Keys
+		var keys []string
+		for _, key := range c.Keys[:min(len(c.Keys), most+1)] {
+			keys = append(keys, brief(printable(key)))
+		}
 		more := ""
 		if len(keys) > most {
-			keys, more = keys[:most], fmt.Sprintf(" and %d more", len(keys)-most)
+			keys, more = keys[:most], fmt.Sprintf(" and %d more", len(c.Keys)-most)
 		}
 		line += ", sets " + strings.Join(keys, ", ") + more
 	}
@@ -93,4 +96,17 @@ func plantedLine(p sandbox.Planted, c protect.Change) string {
 		line += ", moved to " + p.Aside
 	}
 	return line
+}
+
+// briefMost is what a name may take of a line: an agent that chooses it could else move
+// all other lines off the screen.
+const briefMost = 200
+
+// brief leaves out the middle of what is too long. Text is printable.
+func brief(text string) string {
+	runes := []rune(text)
+	if len(runes) <= briefMost {
+		return text
+	}
+	return string(runes[:briefMost/2]) + "[...]" + string(runes[len(runes)-briefMost/2:])
 }
