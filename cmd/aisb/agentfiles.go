@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -14,6 +15,16 @@ import (
 	"github.com/aisb-dev/aisb/sandbox/environ"
 	"github.com/aisb-dev/aisb/sandbox/mounts"
 )
+
+// written are mounts with the project as one that can be written to: when it is
+// read-only this time, an earlier run may have left in it what it liked.
+func written(ms []mounts.Mount) []mounts.Mount {
+	list := slices.Clone(ms)
+	for i := range list {
+		list[i].ReadOnly = list[i].ReadOnly && list[i].Target != mounts.Project
+	}
+	return list
+}
 
 // agentWrites reports whether the sandbox can write to the file at name, or put
 // another in its place: then it says what an agent wants, from the next run on.

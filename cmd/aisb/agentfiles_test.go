@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,7 +51,7 @@ func TestFilesOfTheAgent(t *testing.T) {
 		"project/link.env": "a link out of", "project/up/values.env": "a link out of", "mine/through.env": "a link out of",
 	} {
 		path := []string{filepath.Join(base, name)}
-		vars, err := namedEnv(path, nil, writable)
+		vars, _, err := namedEnv(path, nil, writable)
 		if refused == "" && (err != nil || len(vars) != 1) || refused != "" && (err == nil || !strings.Contains(err.Error(), refused)) {
 			t.Errorf("%s: %v, %v", name, vars, err)
 		}
@@ -58,8 +59,12 @@ func TestFilesOfTheAgent(t *testing.T) {
 		if got := ruleFileWarnings(path, writable); (len(got) == 1) != theirs {
 			t.Errorf("%s as a file of rules: %q", name, got)
 		}
-		if _, err := namedEnv(path, nil, readOnly); err != nil {
+		if _, _, err := namedEnv(path, nil, readOnly); err != nil {
 			t.Errorf("%s, read-only: %v", name, err)
+		}
+		// An earlier run could write there.
+		if _, _, err := namedEnv(path, nil, written(readOnly)); (err != nil) != (refused != "") {
+			t.Errorf("%s, read-only this time: %v", name, err)
 		}
 	}
 }
@@ -129,5 +134,35 @@ func TestEnvFileIsAPipe(t *testing.T) {
 	go func() { _ = os.WriteFile(fifo, []byte("A=1\n"), 0) }() // it waits for the reader
 	if vars, err := readEnvFile(fifo, nil); err != nil || len(vars) != 1 {
 		t.Errorf("the user's: %v, %v", vars, err)
+	}
+}
+
+// Of a variable counts who has set it last.
+func TestWhoseVariables(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(os.Mkdir(dir+"/project", 0o755), os.WriteFile(dir+"/project/.env", []byte("A=1\nB=1\nC=1\n"), 0o600),
+		os.WriteFile(dir+"/mine", []byte("B=2\n"), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writable := written([]mounts.Mount{{Source: dir + "/project", Target: mounts.Project, ReadOnly: true}, {Source: dir, Target: "/mnt", ReadOnly: true}})
+	for _, row := range []struct {
+		files, flags []string
+		want         string
+	}{
+		{[]string{"/project/.env", "/mine"}, []string{"C=3"}, "map[A:true B:false C:false]"},
+		{[]string{"/mine", "/project/.env"}, nil, "map[A:true B:true C:true]"},
+	} {
+		var files []string
+		for _, f := range row.files {
+			files = append(files, dir+f)
+		}
+		_, theirs, err := namedEnv(files, row.flags, writable)
+		if got := fmt.Sprint(theirs); err != nil || got != row.want {
+			t.Errorf("%q: %s, %v, want %s", row.files, got, err, row.want)
+		}
 	}
 }

@@ -176,7 +176,7 @@ func (b *battery) spec() (*prepared, error) {
 
 // host finds podman and the image.
 func (b *battery) host(ctx context.Context, p *prepared) (sandbox.Host, error) {
-	host, err := openHost(p.plan.Mounts)
+	host, err := openHost(written(p.plan.Mounts))
 	if err != nil {
 		return host, err
 	}

@@ -27,7 +27,7 @@ func (o *gitOptions) flags(f *pflag.FlagSet) {
 // git adds what the flags ask for to git's configuration inside.
 func (o runOptions) gitSetup(p *prepared) error {
 	if o.git.identity {
-		id, err := hostIdentity(context.Background(), p.plan.Mounts)
+		id, err := hostIdentity(context.Background(), written(p.plan.Mounts))
 		if err != nil {
 			return err
 		}

@@ -47,6 +47,11 @@ func TestHostPath(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
+	// What an earlier run left in the project is there too when that is read-only.
+	project := []mounts.Mount{{Source: at("ro"), Target: mounts.Project, ReadOnly: true}, {Source: at("usr"), Target: "/mnt", ReadOnly: true}}
+	if got := hostPath(at("ro/bin")+":"+at("usr/bin"), written(project)); got != at("usr/bin") || !project[0].ReadOnly {
+		t.Errorf("of a project that is read-only this time: %q", got)
+	}
 }
 
 func TestHostTemp(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aisb-dev/aisb/gate/policy"
+	"github.com/aisb-dev/aisb/gate/preset"
 	"github.com/aisb-dev/aisb/image"
 	"github.com/aisb-dev/aisb/sandbox/environ"
 )
@@ -30,6 +32,23 @@ func givenKeys(h image.Harness, named []environ.Var) []image.Key {
 		given[v.Name] = len(v.Value) > 0
 	}
 	return slices.DeleteFunc(slices.Clone(h.Keys), func(k image.Key) bool { return !given[k.Env] })
+}
+
+// unplanted are the keys without those that stand in a file that an agent can have
+// written: it could so open the next run a service of its choice. Of what they
+// would open and nothing else does, a warning tells.
+func (p *prepared) unplanted(said *policy.Policy, keys []image.Key) []image.Key {
+	return slices.DeleteFunc(keys, func(k image.Key) bool {
+		service, err := preset.FindService(k.Preset)
+		if err != nil || !p.theirs[k.Env] {
+			return false
+		}
+		if slices.ContainsFunc(service.Lines(preset.Core, k.Env), func(l policy.Line) bool { return silent(said, l) }) {
+			why := fmt.Sprintf("%s opens nothing by itself, since an agent can have written the file that it stands in: --preset %s", k.Env, k.Preset)
+			p.warnings, p.planted = append(p.warnings, why), append(p.planted, why)
+		}
+		return true
+	})
 }
 
 // keyless says that a harness gets none of its keys. That may be right: a home that

@@ -179,6 +179,7 @@ func (o runOptions) implied(p *prepared, allow, deny []policy.Line) []policy.Lin
 	if err != nil || o.presets.noImplied {
 		return nil // who parses them for the run says what is wrong
 	}
+	keys = p.unplanted(said, keys)
 	var lines []policy.Line
 	var opened []string
 	for _, k := range keys {

@@ -18,6 +18,7 @@ func TestImplied(t *testing.T) {
 		allow string
 		deny  string
 		named []environ.Var
+		their map[string]bool
 		want  string // rule (origin), ...
 		note  string // part of the one note; "" wants none
 		warn  string
@@ -43,6 +44,10 @@ func TestImplied(t *testing.T) {
 			want: "api.anthropic.com (preset anthropic (ANTHROPIC_API_KEY))", note: "allowed by the key"},
 		"the harness by its name": {o: runOptions{argv: []string{"claude", "-p", "x"}}, named: []environ.Var{key("ANTHROPIC_API_KEY")},
 			want: "api.anthropic.com (preset anthropic (ANTHROPIC_API_KEY))", note: "allowed by the key"},
+		"in a file of the agent's": {named: []environ.Var{key("ANTHROPIC_API_KEY"), key("OPENAI_API_KEY")}, their: map[string]bool{"OPENAI_API_KEY": true},
+			want: "api.anthropic.com (preset anthropic (ANTHROPIC_API_KEY))", note: "allowed by the key: api.anthropic.com (for ANTHROPIC_API_KEY);",
+			warn: "OPENAI_API_KEY opens nothing by itself, since an agent can have written the file that it stands in: --preset openai"},
+		"there, and allowed":   {allow: "api.openai.com", named: []environ.Var{key("OPENAI_API_KEY")}, their: map[string]bool{"OPENAI_API_KEY": true}},
 		"another command":      {o: runOptions{argv: []string{"make"}}, named: []environ.Var{key("ANTHROPIC_API_KEY")}},
 		"a path of that name":  {o: runOptions{argv: []string{"./pi"}}, named: []environ.Var{key("ANTHROPIC_API_KEY")}},
 		"another's key":        {o: runOptions{argv: []string{"claude"}}, named: []environ.Var{key("OPENAI_API_KEY")}, note: "claude gets no key"},
@@ -53,7 +58,7 @@ func TestImplied(t *testing.T) {
 				c.o.harness = "pi"
 			}
 			p := &prepared{}
-			p.spec.Named = c.named
+			p.spec.Named, p.theirs = c.named, c.their
 			if !c.o.ephemeralHome {
 				p.spec.HomeVolume = "aisb-home"
 			}

@@ -156,7 +156,7 @@ func run(ctx context.Context, u *ui, o runOptions) error {
 	for _, n := range p.notes {
 		u.notef("%s", n)
 	}
-	host, err := openHost(p.plan.Mounts)
+	host, err := openHost(written(p.plan.Mounts))
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,9 @@ type prepared struct {
 	scratch  *sandbox.Scratch
 	image    image.Spec // what to build when no image is named
 	envNames []string
-	packages []preset.Ref // presets that the image knows
+	theirs   map[string]bool // of the user's variables those that an agent can have set
+	planted  []string        // of keys among them: why they open nothing
+	packages []preset.Ref    // presets that the image knows
 	warnings []string
 	notes    []string
 }
@@ -130,7 +132,7 @@ func (o runOptions) rules(p *prepared) (err error) {
 		return gateRuleError(err)
 	}
 	if parsed.Len() == 0 && len(p.packages) == 0 {
-		return o.emptyList()
+		return o.emptyList(p.planted)
 	}
 	for _, w := range warnings {
 		p.warnings = append(p.warnings, w.String())
@@ -138,8 +140,9 @@ func (o runOptions) rules(p *prepared) (err error) {
 	return o.directly(p, parsed)
 }
 
-// emptyList refuses an allowlist without rules, and names the ways out.
-func (o runOptions) emptyList() error {
+// emptyList refuses an allowlist without rules, and names the ways out, first why keys
+// open nothing.
+func (o runOptions) emptyList(keys []string) error {
 	misplaced := ""
 	if slices.ContainsFunc(o.argv, func(a string) bool { return strings.HasPrefix(a, "--allow") }) {
 		misplaced = "--allow stands after the command and so belongs to it: put it before\n"
@@ -147,7 +150,7 @@ func (o runOptions) emptyList() error {
 	return &exitError{
 		code: exitUsage,
 		err:  errors.New("the allowlist is empty: the sandbox could reach nothing"),
-		hint: misplaced + o.keyHint(os.Getenv) + "allow what it needs: --allow HOST, --allow-file FILE or --preset NAME\n" +
+		hint: strings.Join(append(keys, misplaced), "\n") + o.keyHint(os.Getenv) + "allow what it needs: --allow HOST, --allow-file FILE or --preset NAME\n" +
 			"or run it without any network: --net none\n" +
 			"or without a fence, if you must: --net full",
 	}
@@ -240,7 +243,7 @@ func (o runOptions) directory(p *prepared) error {
 		return &exitError{code: exitUsage, err: err}
 	}
 	p.warnings = append(p.warnings, p.plan.Warnings...)
-	p.warnings = append(p.warnings, ruleFileWarnings(o.allowFile, p.plan.Mounts)...)
+	p.warnings = append(p.warnings, ruleFileWarnings(o.allowFile, written(p.plan.Mounts))...)
 	p.notes = append(p.notes, p.plan.Notes...)
 	p.spec.Mounts = p.plan.Mounts
 	p.spec.Nested = p.plan.Nested
@@ -253,7 +256,7 @@ func (o runOptions) directory(p *prepared) error {
 // environment collects the variables of the command: the user's win over the
 // harness's, those over the base.
 func (o runOptions) environment(p *prepared) error {
-	named, err := namedEnv(o.envFile, o.env, p.plan.Mounts)
+	named, theirs, err := namedEnv(o.envFile, o.env, written(p.plan.Mounts))
 	if err == nil {
 		named, err = o.git.variables(named)
 	}
@@ -266,7 +269,7 @@ func (o runOptions) environment(p *prepared) error {
 	}
 	p.spec.Env = slices.Concat(environ.Base(os.LookupEnv, agentHome, agentUser),
 		o.prompts.env(o.harnessHere(p)), git, environ.GitConfig(p.plan.GitConfig))
-	p.spec.Named = named
+	p.spec.Named, p.theirs = named, theirs
 	p.notes = append(p.notes, o.identityNotes(p)...)
 	if _, p.envNames, err = environ.Merge(p.spec.Env, p.spec.Named); err != nil {
 		return envError(err)

@@ -162,11 +162,12 @@ func (s *source) oneName() error {
 }
 
 // ledOut refuses a source that lies outside of a writable mount and to which a
-// link in that mount led: the agent of an earlier run may have put it there.
+// link in that mount led: the agent of an earlier run may have put it there. In the
+// project it may have done so although that is read-only this time.
 func (s *source) ledOut(ms []Mount) error {
 	for _, m := range ms {
 		for _, link := range s.via {
-			if !m.ReadOnly && within(filepath.Dir(link), m.Source) && !within(s.path, m.Source) {
+			if (!m.ReadOnly || m.Target == Project) && within(filepath.Dir(link), m.Source) && !within(s.path, m.Source) {
 				return refuse("if you mean it, name what it leads to: "+s.path,
 					"the symbolic link %q leads out of %q, and an agent can have made it", link, m.Source)
 			}

@@ -111,6 +111,7 @@ func TestPodmanOfTheProject(t *testing.T) {
 	}
 	env := []string{"PATH=" + dir + "/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	call{dir: dir, env: env}.aisb(t, allowed, "true").wantStatus(t, 0)
+	call{dir: dir, env: env}.aisb(t, append([]string{"--project-ro"}, allowed...), "true").wantStatus(t, 0) // what an earlier run left is there
 	call{dir: dir, env: env}.do(t, "image", "ls").wantStatus(t, 0)
 	if ran, err := os.ReadFile(dir + "/ran-on-the-host"); err == nil {
 		t.Errorf("these ran on the host:\n%s", ran)
