@@ -31,6 +31,7 @@ type guard struct {
 	left    []string // paths on the host that stay writable (--no-protect)
 
 	opened map[string]*source
+	names  int // that git's configuration has named
 }
 
 // wanted is something to be protected.
@@ -219,7 +220,7 @@ func (g *guard) mountAll() error {
 		}
 	}
 	if len(others) > 0 {
-		g.notef("read-only inside, too, since git's configuration or a link in a protected directory leads there: %s", list(others))
+		g.notef("read-only inside, too, since git's configuration or a link in a protected directory leads there, or you may not look into it: %s", list(others))
 	}
 	if len(over) > 0 {
 		g.warnf("not read-only inside, since that would be more than %d mounts or podman can't mount such a name: %s; what is changed there is told at the end", mostProtected, list(over))

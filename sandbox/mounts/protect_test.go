@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/aisb-dev/aisb/sandbox/snapshot"
 )
 
 // protected lists the mounts of protection, "ro TARGET" or "rw TARGET".
@@ -137,9 +139,20 @@ func TestNamedProtectedPaths(t *testing.T) {
 	if len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "read-only inside, too") {
 		t.Errorf("notes %q", p.Notes)
 	}
+	symlink(t, "real", dir+"/link")
+	// What a command names and isn't there is told of when it comes to be.
+	git(t, dir, "config", "alias.d", "!\"$(git rev-parse --show-toplevel)\"/tools/other.sh && ${X}/tools/new.sh && make build && link/away/x")
+	p = plan(t, h, Options{Dir: dir})
+	if !slices.ContainsFunc(p.Protected, func(m Mount) bool { return m.Target == "/project/tools/other.sh" && m.ReadOnly }) {
+		t.Errorf("protected %+v", p.Protected)
+	}
+	write(t, dir+"/tools/new.sh", "x")
+	mkdir(t, dir+"/build")
+	if changes := p.Watch.After(snapshot.AtEnd).Changes; len(changes) != 1 || changes[0].Path != "tools/new.sh" || !changes[0].New {
+		t.Errorf("%+v", changes)
+	}
 	git(t, dir, "config", "core.hooksPath", "link/hooks")
 	mkdir(t, dir+"/real/hooks")
-	symlink(t, "real", dir+"/link")
 	wantRefusal(t, h, Options{Dir: dir}, "a symbolic link in that", "--no-protect .git/config")
 	// One that would stop all work is told of.
 	git(t, dir, "config", "core.hooksPath", dir)
@@ -147,6 +160,31 @@ func TestNamedProtectedPaths(t *testing.T) {
 	if !slices.ContainsFunc(p.Warnings, func(w string) bool { return strings.Contains(w, "stays writable") }) {
 		t.Errorf("warnings %q", p.Warnings)
 	}
+}
+
+// The user's own configuration counts in each repository of the project.
+func TestGlobalConfigurationInNested(t *testing.T) {
+	h := testHost(t)
+	dir := h.Home + "/code/project"
+	newRepo(t, dir+"/sub")
+	os.RemoveAll(dir + "/sub/.git/hooks")
+	write(t, dir+"/sub/.githooks/pre-commit", "x")
+	write(t, h.Home+"/.gitconfig", "[core]\n\thooksPath = .githooks\n")
+	wantProtected(t, plan(t, h, Options{Dir: dir}), "rw /project/sub", "rw /project/sub/.git", "ro /project/sub/.git/config", "ro /project/sub/.githooks")
+}
+
+// A configuration that names very much doesn't hold up the next start.
+func TestManyNames(t *testing.T) {
+	h := testHost(t)
+	dir := h.Home + "/code/project"
+	newRepo(t, dir+"/sub")
+	var words strings.Builder
+	for i := range 2 * mostNames {
+		fmt.Fprintf(&words, " w%d", i)
+	}
+	write(t, dir+"/sub/.git/config", "[alias] x = !"+words.String()+"\n")
+	wantRefusal(t, h, Options{Dir: dir}, "name more than", "--no-protect sub/.git/config")
+	plan(t, h, Options{Dir: dir, NoProtect: []string{"sub/.git/config"}})
 }
 
 // Wherever the agent sees it.

@@ -14,6 +14,10 @@ import (
 // itself follows ten includes (config.c, MAX_INCLUDE_DEPTH).
 const mostRounds = 10
 
+// mostNames bounds what configurations may name in all: an agent can write one, and
+// aisb would look for each at the next start.
+const mostNames = 10_000
+
 // namedPaths protects what git's configuration names and what links in protected
 // directories lead to, as far as it lies where the agent can write. Each may name
 // more.
@@ -76,15 +80,24 @@ func (g *guard) workTrees(gitDir string, settings []protect.Setting) []string {
 
 // config protects what a configuration in dir names.
 func (g *guard) config(shown, dir string, tops []string, settings []protect.Setting) error {
-	for _, n := range protect.NamedPaths(settings, g.h.Home) {
+	names := protect.NamedPaths(settings, g.h.Home)
+	if g.names += len(names); g.names > mostNames {
+		return refuse("look at it, then remove it, or leave it to the agent: --no-protect "+shown,
+			"%q and others before it name more than %d files, which would be looked for and protected", shown, mostNames)
+	}
+	for _, n := range names {
 		if n.Include {
 			if err := g.name(shown, from(dir, n.Path), n, protect.IncludedRule); err != nil {
 				return err
 			}
 			continue
 		}
+		rule := protect.NamedRule
+		if !n.Dir {
+			rule = protect.CommandRule
+		}
 		for _, top := range tops {
-			if err := g.name(shown, from(top, n.Path), n, protect.NamedRule); err != nil {
+			if err := g.name(shown, from(top, n.Path), n, rule); err != nil {
 				return err
 			}
 		}
@@ -98,13 +111,17 @@ func (g *guard) name(by, path string, n protect.Named, rule *protect.Rule) error
 	if !ok || g.isLeft(path) || g.covered(path) || g.holds(by, path) {
 		return nil
 	}
-	if !n.Dir && !n.Include {
-		// A word of a command, which may be anything: only what is a file counts.
-		if info, err := os.Lstat(path); err != nil || info.IsDir() {
+	missing := false
+	if rule == protect.CommandRule {
+		// A word of a command, which may be anything: only what is a file counts, or could
+		// become one that is told of.
+		info, err := os.Lstat(path)
+		if err == nil && info.IsDir() || err != nil && (!errors.Is(err, os.ErrNotExist) || !strings.Contains(n.Path, "/")) {
 			return nil //nolint:nilerr // it names no file
 		}
+		missing = err != nil
 	}
-	if _, err := g.look.Name(g.trees, i, rel, rule, g.set, snapshot.AtStart); err != nil {
+	if _, err := g.look.Name(g.trees, i, rel, rule, g.set, snapshot.AtStart); err != nil && !missing {
 		return refuse("let it name what the link leads to, or leave it to the agent: --no-protect "+by,
 			"%q names %q, which would be protected, and there is a symbolic link in that", by, g.shown(path))
 	}
@@ -136,6 +153,9 @@ func (g *guard) covered(path string) bool {
 // holds reports whether a path is a directory in which repositories or other
 // protected things lie, such as the whole project: read-only, it would stop all work.
 func (g *guard) holds(by, path string) bool {
+	if info, err := os.Lstat(path); err != nil || !info.IsDir() {
+		return false
+	}
 	for shown, item := range g.look.Items {
 		inner := filepath.Join(g.trees[item.Tree].Path, item.Rel)
 		if path == g.trees[item.Tree].Path || inner != path && within(inner, path) && g.look.Entries[shown].Rule.Holder() {
@@ -153,6 +173,12 @@ func (g *guard) globalConfig() error {
 	if g.h.ConfigHome != "" {
 		files = append(files, filepath.Join(g.h.ConfigHome, "git/config"))
 	}
+	tops := g.workTrees("", nil)
+	for shown, item := range g.look.Items {
+		if path := filepath.Join(g.trees[item.Tree].Path, item.Rel); g.look.Entries[shown].Rule.Holder() && filepath.Base(path) == ".git" {
+			tops = append(tops, filepath.Dir(path))
+		}
+	}
 	for _, name := range files {
 		text, err := readSmall(filepath.Dir(name), filepath.Base(name), 1<<20)
 		if errors.Is(err, os.ErrNotExist) {
@@ -165,7 +191,7 @@ func (g *guard) globalConfig() error {
 			}
 		}
 		settings, _ := protect.ParseGitConfig(string(text)) // git refuses the rest, too
-		if err := g.config(name, filepath.Dir(name), g.workTrees("", nil), settings); err != nil {
+		if err := g.config(name, filepath.Dir(name), tops, settings); err != nil {
 			return err
 		}
 	}

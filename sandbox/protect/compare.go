@@ -37,7 +37,8 @@ func Compare(before, now Snapshot) []Change {
 	var changes []Change
 	for path, e := range now {
 		old, had := before[path]
-		if had && old.Kind == e.Kind && (old.Sum == e.Sum || e.Kind == Directory) {
+		hides := e.Rule == ClosedRule && old.Rule != ClosedRule
+		if had && !hides && old.Kind == e.Kind && (old.Sum == e.Sum || e.Kind == Directory) {
 			continue
 		}
 		c := Change{Path: path, New: !had, Kind: e.Kind, Rule: e.Rule, Member: e.Member}

@@ -85,9 +85,8 @@ func (p *configParser) section() error {
 		case c == ']':
 			p.in.Section, p.in.Sub, _ = strings.Cut(strings.ToLower(name.String()), ".")
 			return nil
-		case c == ' ' || c == '\t':
-			p.in.Section = strings.ToLower(name.String())
-			return p.subsection()
+		case c == ' ' || c == '\t' || c == '\r':
+			return p.subsection(strings.ToLower(name.String()))
 		case isKey(c) || c == '.':
 			name.WriteByte(c)
 		default:
@@ -96,13 +95,21 @@ func (p *configParser) section() error {
 	}
 }
 
-func (p *configParser) subsection() error {
-	p.rest = strings.TrimLeft(p.rest, " \t")
+// subsection reads what follows the name of a section, which is the first part of a
+// key; [a.b "c"] is section a with b.c in it.
+func (p *configParser) subsection(name string) error {
+	p.rest = strings.TrimLeft(p.rest, " \t\r")
 	if p.next() != '"' {
 		return fmt.Errorf("a subsection without its quotes")
 	}
 	var sub strings.Builder
+	if section, more, ok := strings.Cut(name, "."); ok {
+		name = section
+		sub.WriteString(more + ".")
+	}
+	p.in.Section = name
 	for {
+		end := p.rest == "" // a zero byte is one as any other
 		c := p.next()
 		switch c {
 		case '"':
@@ -112,9 +119,10 @@ func (p *configParser) subsection() error {
 			p.in.Sub = sub.String()
 			return nil
 		case '\\':
+			end = p.rest == ""
 			c = p.next()
 		}
-		if c == '\n' || c == 0 {
+		if c == '\n' || end {
 			return fmt.Errorf("a section that doesn't end")
 		}
 		sub.WriteByte(c)
@@ -137,16 +145,16 @@ func (p *configParser) setting() error {
 	s := p.in
 	s.Name = strings.ToLower(p.rest[:n])
 	p.rest = strings.TrimLeft(p.rest[n:], " \t")
-	switch c := p.next(); c {
-	case '=':
+	end := p.rest == ""
+	switch c := p.next(); {
+	case c == '=':
 		p.rest = strings.TrimLeft(p.rest, " \t")
-		var err error
-		if s.Value, err = p.value(); err != nil {
+		value, err := p.value()
+		if err != nil {
 			return err
 		}
-	case '\n', 0:
-		s.Value = "true"
-	case '\r':
+		s.Value, _, _ = strings.Cut(value, "\x00") // git takes it for a string of C
+	case c == '\n', c == '\r', end:
 		s.Value = "true"
 	default:
 		return fmt.Errorf("%q after the name of a setting", c)
@@ -163,11 +171,12 @@ func (p *configParser) value() (string, error) {
 	var b strings.Builder
 	quoted, kept := false, 0
 	for {
+		end := p.rest == ""
 		c := p.next()
 		switch {
-		case c == 0 && quoted, c == '\n' && quoted:
+		case (end || c == '\n') && quoted:
 			return "", fmt.Errorf("a quote that doesn't end")
-		case c == 0 || c == '\n':
+		case end || c == '\n':
 			return b.String()[:kept], nil
 		case c == '"':
 			quoted = !quoted

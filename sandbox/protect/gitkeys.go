@@ -73,6 +73,19 @@ var executes = []struct {
 	{key: "instaweb.httpd", what: namesCommand},
 	{key: "guitool.*.cmd", what: namesCommand},
 	{key: "hook.*.command", what: namesCommand},
+	{key: "tar.*.command", what: namesCommand},
+	{key: "gc.recentobjectshook", what: namesCommand},
+	{key: "imap.tunnel", what: namesCommand},
+	{key: "sendemail.sendmailcmd", what: namesCommand},
+	{key: "sendemail.headercmd", what: namesCommand},
+	{key: "sendemail.*.smtpserver", what: namesCommand}, // of an identity
+	{key: "sendemail.*.sendmailcmd", what: namesCommand},
+	{key: "sendemail.*.headercmd", what: namesCommand},
+	{key: "sendemail.*.tocmd", what: namesCommand},
+	{key: "sendemail.*.cccmd", what: namesCommand},
+	{key: "lfs.*.path", what: namesCommand}, // of git-lfs: customtransfer.NAME, extension.NAME
+	{key: "lfs.*.clean", what: namesCommand},
+	{key: "lfs.*.smudge", what: namesCommand},
 }
 
 func shellAlias(value string) bool { return strings.HasPrefix(value, "!") }
@@ -158,11 +171,13 @@ type Named struct {
 // run. Who uses them looks which of them exist.
 func NamedPaths(list []Setting, home string) []Named {
 	var out []Named
+	have := map[Named]bool{}
 	add := func(n Named) {
 		if rest, ok := strings.CutPrefix(n.Path, "~/"); ok && home != "" {
 			n.Path = home + "/" + rest
 		}
-		if n.Path = path.Clean(n.Path); n.Path != "." && n.Path != ".." && n.Path != "/" && !slices.Contains(out, n) {
+		if n.Path = path.Clean(n.Path); n.Path != "." && n.Path != ".." && n.Path != "/" && !have[n] {
+			have[n] = true
 			out = append(out, n)
 		}
 	}
@@ -176,6 +191,9 @@ func NamedPaths(list []Setting, home string) []Named {
 		case namesCommand:
 			for _, word := range words(s.Value) {
 				add(Named{Path: word})
+				if rel := strings.TrimLeft(word, "/"); rel != word {
+					add(Named{Path: rel}) // the rest of $(git rev-parse --show-toplevel)/PATH
+				}
 			}
 		}
 	}
@@ -183,8 +201,18 @@ func NamedPaths(list []Setting, home string) []Named {
 }
 
 // words are the words of a shell's command line, and of the command lines
-// quoted in it.
+// quoted in it, without variables: of $DIR/file the rest stays.
 func words(command string) []string {
+	for at := 0; ; {
+		i := strings.IndexByte(command[at:], '$')
+		if i < 0 {
+			break
+		}
+		at += i + 1
+		name := strings.TrimPrefix(command[at:], "{")
+		rest := strings.TrimLeft(name, "_ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
+		command = command[:at] + rest
+	}
 	return strings.FieldsFunc(command, func(r rune) bool {
 		return strings.ContainsRune(" \t\r\n\"'`;|&()<>{}$=!,\\", r)
 	})

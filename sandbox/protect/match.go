@@ -34,6 +34,23 @@ var (
 // All is a directory that counts by a rule with all that lies in it.
 func All(r *Rule) Dir { return Dir{place: whole, rule: r} }
 
+// Turns is how many turns there are.
+const Turns = 3
+
+// Turn is when to look into a directory if there may not be time for all: first into
+// repositories, which are few and in which each name counts, last into what counts
+// as a whole, since that is known by then.
+func (d Dir) Turn() int {
+	switch d.place {
+	case repository, repositories:
+		return 0
+	case whole:
+		return 2
+	case tree:
+	}
+	return 1
+}
+
 // Marks are names in a directory by which git takes it for a repository.
 type Marks uint8
 

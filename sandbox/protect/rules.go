@@ -67,11 +67,13 @@ func (r *Rule) Holder() bool {
 }
 
 // The rules of what the user, git's configuration and links in protected
-// directories name.
+// directories name, and of directories that their owner closed.
 var (
 	UserRule     = &Rule{Kind: ofDir, Group: "user", Why: "named by --protect"}
 	NamedRule    = &Rule{Kind: ofDir, Group: "git", Why: "git's configuration names it"}
+	CommandRule  = &Rule{Kind: ofFile, Group: "git", Why: "git's configuration names it"} // a word of a command: only a file counts
 	IncludedRule = &Rule{Kind: ofFile, Group: "git", Why: "git's configuration includes it", GitConfig: true}
+	ClosedRule   = &Rule{Kind: ofDir, Group: "git", Why: "you may not look into it, so what is in it isn't known"}
 	LinkedRule   = &Rule{Kind: ofFile, Group: "git", Why: "a link in a protected directory leads to it"}
 )
 

@@ -64,7 +64,7 @@ type Look struct {
 	Cut     bool
 	Closed  int // directories that can't be read
 
-	read int64 // bytes of files
+	read, configs int64 // bytes of files, and of git's configuration
 }
 
 // looker takes what counts in some trees.
@@ -116,6 +116,9 @@ func (l *Look) Name(trees []Tree, tree int, rel string, rule *protect.Rule, set 
 }
 
 func (l *looker) named(tree int, rel string, kind protect.Kind, rule *protect.Rule, from map[string]protect.Dir) {
+	if kind == protect.Directory && rule == protect.CommandRule {
+		return
+	}
 	l.add(tree, Found{Path: rel, Kind: kind, Rule: rule})
 	if kind == protect.Directory {
 		from[rel] = protect.All(rule)
@@ -180,7 +183,14 @@ func (l *looker) file(fd int, shown string, item Item, e *protect.Entry) {
 		}
 	}
 	e.Sum = fmt.Sprintf("inode %d:%d, %d bytes, changed %d.%09d", item.Dev, item.Ino, item.size, item.changed.Sec, item.changed.Nsec)
-	if item.size > largeFile || l.read > readInAll {
+	read := &l.read
+	if e.Rule.GitConfig {
+		// It has a share of its own, or an agent could fill that: what a configuration
+		// names isn't protected if nobody has read it.
+		read = &l.configs
+	}
+	if item.size > largeFile || *read > readInAll {
+		l.Cut = l.Cut || e.Rule.GitConfig
 		return
 	}
 	f, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", fd))
@@ -192,7 +202,7 @@ func (l *looker) file(fd int, shown string, item Item, e *protect.Entry) {
 	if err != nil || len(text) > largeFile {
 		return
 	}
-	l.read += int64(len(text))
+	*read += int64(len(text))
 	sum := sha256.Sum256(text)
 	e.Sum = hex.EncodeToString(sum[:])
 	if e.Rule.GitConfig {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -57,7 +58,8 @@ type walker struct {
 
 	mu      sync.Mutex
 	some    *sync.Cond
-	tasks   []task
+	tasks   [protect.Turns][]task
+	left    int // tasks in all
 	busy    int // workers that may still add tasks
 	out     Walked
 	stopped bool
@@ -72,7 +74,7 @@ const mostWorkers = 8
 func Walk(root *os.File, set *protect.Set, from map[string]protect.Dir, limits Limits) Walked {
 	w := &walker{root: int(root.Fd()), set: set, limits: limits, deadline: time.Now().Add(limits.Time)}
 	for rel, in := range from {
-		w.tasks = append(w.tasks, task{rel, in})
+		w.add(task{rel, in})
 	}
 	w.some = sync.NewCond(&w.mu)
 	var workers sync.WaitGroup
@@ -89,15 +91,14 @@ func (w *walker) work() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for {
-		for len(w.tasks) == 0 && w.busy > 0 && !w.stopped {
+		for w.left == 0 && w.busy > 0 && !w.stopped {
 			w.some.Wait()
 		}
-		if len(w.tasks) == 0 || w.stopped {
+		if w.left == 0 || w.stopped {
 			w.some.Broadcast()
 			return
 		}
-		t := w.tasks[len(w.tasks)-1] // the last one: what is open stays small
-		w.tasks = w.tasks[:len(w.tasks)-1]
+		t := w.next()
 		w.busy++
 		w.mu.Unlock()
 		err := r.read(t)
@@ -107,6 +108,24 @@ func (w *walker) work() {
 	}
 }
 
+func (w *walker) add(t task) {
+	turn := t.in.Turn()
+	w.tasks[turn] = append(w.tasks[turn], t)
+	w.left++
+}
+
+// next takes a task out; there is one. What counts most comes first, for a limit may end
+// the walk before its end: an agent can fill the tree. Of the others it is the last
+// one, so that what is open stays small.
+func (w *walker) next() task {
+	turn := slices.IndexFunc(w.tasks[:], func(tasks []task) bool { return len(tasks) > 0 })
+	tasks := w.tasks[turn]
+	t := tasks[len(tasks)-1]
+	w.tasks[turn] = tasks[:len(tasks)-1]
+	w.left--
+	return t
+}
+
 // take adds what a reader has found. The lock is held.
 func (w *walker) take(r *reader, err error) {
 	if err != nil && !errors.Is(err, unix.ENOENT) {
@@ -114,12 +133,14 @@ func (w *walker) take(r *reader, err error) {
 	}
 	w.out.Entries += r.entries
 	w.out.Found = append(w.out.Found, r.found...)
-	w.tasks = append(w.tasks, r.tasks...)
+	for _, t := range r.tasks {
+		w.add(t)
+	}
 	if w.out.Entries > w.limits.Entries || len(w.out.Found) > w.limits.Found || time.Now().After(w.deadline) {
-		w.out.Cut = w.out.Cut || len(w.tasks) > 0
+		w.out.Cut = w.out.Cut || w.left > 0
 		w.stopped = true
 	}
-	if len(r.tasks) > 0 || len(w.tasks) == 0 || w.stopped {
+	if len(r.tasks) > 0 || w.left == 0 || w.stopped {
 		w.some.Broadcast()
 	}
 }
@@ -146,6 +167,10 @@ type inner struct {
 func (r *reader) read(t task) error {
 	r.entries, r.found, r.tasks, r.marks, r.inner = 0, r.found[:0], r.tasks[:0], 0, r.inner[:0]
 	fd, err := openDir(r.root, t.rel)
+	if errors.Is(err, unix.EACCES) && t.rel != "." && r.ours(t.rel) {
+		r.found = append(r.found, Found{Path: t.rel, Kind: protect.Directory, Rule: protect.ClosedRule})
+		return nil
+	}
 	if err != nil {
 		return err
 	}
