@@ -117,7 +117,7 @@ func (g *guard) name(by, path string, n protect.Named, rule *protect.Rule) error
 		// become one that is told of.
 		info, err := os.Lstat(path)
 		if err == nil && info.IsDir() || err != nil && (!errors.Is(err, os.ErrNotExist) || !strings.Contains(n.Path, "/")) {
-			return nil //nolint:nilerr // it names no file
+			return nil
 		}
 		missing = err != nil
 	}

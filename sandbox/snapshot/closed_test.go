@@ -52,7 +52,7 @@ func TestClosed(t *testing.T) {
 
 // asNobody runs the test again, as another user.
 func asNobody(t *testing.T) {
-	dir, err := os.MkdirTemp("", "closed")
+	dir, err := os.MkdirTemp("", "closed") //nolint:usetesting // that of TempDir has parents that are closed to others
 	if err != nil {
 		t.Fatal(err)
 	}
