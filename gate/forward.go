@@ -50,6 +50,11 @@ func (g *Gate) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		rw.connect()
 		return
 	}
+	if h.length != 0 {
+		// An origin may answer before it has the whole body. net/http would read the
+		// rest away from under who sends it on, before it lets the answer out.
+		_ = http.NewResponseController(w).EnableFullDuplex()
+	}
 	u, ok := h.url(h.target.String())
 	if !ok {
 		rw.refuse(malformed(bad("the path can't be passed on as it is")))
@@ -139,6 +144,7 @@ func (g *Gate) roundTrip(req *http.Request, _ *goproxy.ProxyCtx) (*http.Response
 		},
 	}
 	resp, err := g.transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+	w.endInterim()
 	if err != nil {
 		w.err = err
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +33,9 @@ type responseWriter struct {
 	allowed atomic.Bool
 	to      atomic.Pointer[netip.Addr] // what it is connected to
 	cause   atomic.Pointer[policy.Reason]
+
+	early sync.Mutex // held while an interim answer is written
+	over  bool       // no interim answer goes out any more
 }
 
 // errSwitched reports a change of protocol that was not asked for.
@@ -77,10 +81,16 @@ func (w *responseWriter) Flush() {
 	}
 }
 
-// interim sends an answer before the answer (103 and the like).
+// interim sends an answer before the answer (103 and the like). The goroutine that
+// calls it is the Transport's, and goes on after a round trip has failed.
 func (w *responseWriter) interim(code int, header http.Header) error {
 	if code < 100 || code > 199 || code == http.StatusSwitchingProtocols || w.x.head.http10 {
 		return nil // HTTP/1.0 knows no interim answers (RFC 9110, section 15.2)
+	}
+	w.early.Lock()
+	defer w.early.Unlock()
+	if w.over {
+		return nil
 	}
 	h := w.Header()
 	maps.Copy(h, header)
@@ -88,6 +98,13 @@ func (w *responseWriter) interim(code int, header http.Header) error {
 	w.ResponseWriter.WriteHeader(code)
 	clear(h)
 	return nil
+}
+
+// endInterim leaves the header and the connection to the answer itself.
+func (w *responseWriter) endInterim() {
+	w.early.Lock()
+	defer w.early.Unlock()
+	w.over = true
 }
 
 // refuse writes a refusal on the raw connection and closes it.

@@ -1,0 +1,80 @@
+package gate
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aisb-dev/aisb/tests/fakes"
+)
+
+// An origin may answer while it is still being sent to, and what comes after its
+// first word arrives there all the same, byte for byte.
+func TestAnswerBeforeTheBodysEnd(t *testing.T) {
+	got := make(chan string, 1)
+	l, base := webLab(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := http.NewResponseController(w)
+		if err := c.EnableFullDuplex(); err != nil {
+			t.Error(err)
+		}
+		io.WriteString(w, "first\n")
+		c.Flush()
+		body, _ := io.ReadAll(r.Body)
+		got <- string(body)
+		io.WriteString(w, "last\n")
+	}))
+	for _, framing := range []string{"Transfer-Encoding: chunked", "Content-Length: 12"} {
+		piece := func(text string) string {
+			if strings.HasPrefix(framing, "Content") {
+				return text
+			}
+			return "6\r\n" + text + "\r\n"
+		}
+		c := l.dial()
+		c.SetDeadline(time.Now().Add(5 * time.Second))
+		c.send(crlf("POST "+base+"/ HTTP/1.1", "Host: x", framing, "") + piece("one..."))
+		if line := c.head(); line != "HTTP/1.1 200 OK" {
+			t.Fatalf("%s: got %q", framing, line)
+		}
+		c.send(piece("two..."))
+		if !strings.HasPrefix(framing, "Content") {
+			c.send("0\r\n\r\n")
+		}
+		if body := <-got; body != "one...two..." {
+			t.Errorf("%s: the origin got %q", framing, body)
+		}
+		c.CloseWrite()
+		if answer := c.rest(); !strings.Contains(answer, "first\n") || !strings.Contains(answer, "last\n") {
+			t.Errorf("%s: the client got %q", framing, answer)
+		}
+	}
+}
+
+// What an origin sends back as it comes is what was sent to it, whole.
+func TestEchoedBody(t *testing.T) {
+	l, base := webLab(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		io.Copy(w, r.Body)
+	}))
+	const size = 1<<20 + 17
+	want, err := io.ReadAll(fakes.Pattern(size))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, length := range []int64{size, -1} {
+		req, _ := http.NewRequest(http.MethodPost, base+"/", io.NopCloser(fakes.Pattern(size)))
+		req.ContentLength = length
+		resp, err := l.client().Do(req)
+		if err != nil {
+			t.Fatalf("length %d: %v", length, err)
+		}
+		got, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("length %d: %d of %d bytes came back, %v", length, len(got), size, err)
+		}
+	}
+}
