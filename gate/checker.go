@@ -40,7 +40,7 @@ const (
 // Bounds of the frames of a chunked body.
 const (
 	maxChunkLine = 16 // hexadecimal digits and CR LF
-	maxTrailers  = 8 << 10
+	maxTrailers  = 4 << 10 // with the empty line; net/http reads no more
 )
 
 func (k *checker) feed(p []byte) { k.in = append(k.in, p...) }
@@ -97,7 +97,7 @@ func (k *checker) stepHead() bool {
 		return false
 	}
 	k.seen, k.blank = 0, false
-	h := &head{bad: &badRequest{431, "the head is longer than 64 KiB"}}
+	h := &head{bad: errLargeHead}
 	if end > 0 && end <= maxHead {
 		h = parseHead(k.in[:end])
 	}
@@ -231,7 +231,7 @@ func (k *checker) stepCRLF() bool {
 }
 
 func (k *checker) stepTrailer() bool {
-	line := k.frameLine(maxTrailers-k.trail, "the trailer fields are longer than 8 KiB")
+	line := k.frameLine(maxTrailers-k.trail, "the trailer fields are longer than 4 KiB")
 	if line == nil {
 		return false
 	}

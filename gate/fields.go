@@ -23,11 +23,17 @@ func (h *head) checkFields() *badRequest {
 		case "host":
 			host = append(host, f.value)
 		case "expect":
-			if !strings.EqualFold(f.value, "100-continue") {
+			if !equalFold(f.value, "100-continue") {
 				return &badRequest{http.StatusExpectationFailed, "the only expectation is 100-continue"}
 			}
 		case "upgrade":
-			h.websocket = strings.EqualFold(f.value, "websocket")
+			h.websocket = equalFold(f.value, "websocket")
+		case "trailer":
+			for one := range strings.SplitSeq(f.value, ",") {
+				if isFraming(strings.ToLower(strings.Trim(one, " \t"))) {
+					return bad("the Trailer field announces one that is not allowed there")
+				}
+			}
 		case "connection":
 			upgrade = upgrade || hasToken(f.value, "upgrade")
 		default:
@@ -81,7 +87,7 @@ func (h *head) checkFraming(length, encoding []string) *badRequest {
 		if h.http10 {
 			return bad("HTTP/1.0 has no Transfer-Encoding")
 		}
-		if !strings.EqualFold(encoding[0], "chunked") {
+		if !equalFold(encoding[0], "chunked") {
 			return &badRequest{http.StatusNotImplemented, "the only transfer encoding is chunked"}
 		}
 		h.length = -1

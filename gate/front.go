@@ -137,7 +137,11 @@ func (g *Gate) serveFirst(c stream, leave, stood func()) (kept bool) {
 		skip = 2
 	}
 	end := headEnd(b, skip)
-	if end == 0 || end > maxHead || !isConnect(b[skip:]) {
+	if end == 0 { // the checker may see it a byte shorter, and net/http would wait for more without a limit
+		g.answer(c, from, malformed(errLargeHead))
+		return false
+	}
+	if end-skip > maxHead || !isConnect(b[skip:]) {
 		return g.hand(c, b, leave)
 	}
 	h := parseHead(b[skip:end])

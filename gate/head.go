@@ -42,6 +42,9 @@ type badRequest struct {
 // Error implements error.
 func (b *badRequest) Error() string { return b.text }
 
+// errLargeHead refuses a head that has more than a head may have.
+var errLargeHead = &badRequest{http.StatusRequestHeaderFieldsTooLarge, "the head is longer than 64 KiB"}
+
 func bad(text string) *badRequest { return &badRequest{http.StatusBadRequest, text} }
 
 // headEnd returns the length of the head at the beginning of b, with its final

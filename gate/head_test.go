@@ -83,6 +83,9 @@ func TestParseHead(t *testing.T) {
 		{"two encodings", crlf("POST http://a.test/ HTTP/1.1", host, "Transfer-Encoding: chunked", "Transfer-Encoding: identity", ""), "400"},
 		{"chunked in 1.0", crlf("POST http://a.test/ HTTP/1.0", host, "Transfer-Encoding: chunked", ""), "400"},
 		{"underscore framing", crlf("POST http://a.test/ HTTP/1.1", host, "Transfer_Encoding: chunked", ""), "400"},
+		{"kelvin in an encoding", crlf("POST http://a.test/ HTTP/1.1", host, "Transfer-Encoding: chun\u212aed", ""), "501"},
+		{"announced framing", crlf("POST http://a.test/ HTTP/1.1", host, "Transfer-Encoding: chunked", "Trailer: X-Sum, content-length", ""), "400"},
+		{"announced trailer", crlf("POST http://a.test/ HTTP/1.1", host, "Transfer-Encoding: chunked", "Trailer: X-Sum", ""), "a.test:80 / -1"},
 		{"other expectation", crlf("POST http://a.test/ HTTP/1.1", host, "Expect: cake", ""), "417"},
 		{"many fields", "GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n" + strings.Repeat("X: 1\r\n", 300) + "\r\n", "431"},
 	}

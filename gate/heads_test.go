@@ -1,10 +1,14 @@
 package gate
 
 import (
+	"bytes"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aisb-dev/aisb/tests/fakes"
 )
@@ -69,4 +73,49 @@ func TestLargeHeads(t *testing.T) {
 func (l *lab) waitLarge(n int) {
 	l.t.Helper()
 	l.until(func() bool { return len(l.gate.large) == n }, "%d large heads are counted, want %d", len(l.gate.large), n)
+}
+
+// pieces is a client's end that sends them one a read.
+type pieces struct {
+	net.Conn
+	left []string
+	got  bytes.Buffer
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	if len(p.left) == 0 {
+		return 0, errors.New("nothing more is sent")
+	}
+	n := copy(b, p.left[0])
+	if p.left[0] = p.left[0][n:]; p.left[0] == "" {
+		p.left = p.left[1:]
+	}
+	return n, nil
+}
+
+func (p *pieces) Write(b []byte) (int, error)      { return p.got.Write(b) }
+func (p *pieces) Close() error                     { return nil }
+func (p *pieces) CloseRead() error                 { return nil }
+func (p *pieces) CloseWrite() error                { return nil }
+func (p *pieces) RemoteAddr() net.Addr             { return &net.UnixAddr{} }
+func (p *pieces) LocalAddr() net.Addr              { return &net.UnixAddr{} }
+func (p *pieces) SetReadDeadline(time.Time) error  { return nil }
+func (p *pieces) SetWriteDeadline(time.Time) error { return nil }
+
+// A head that has all the bytes it may have and no end is answered, whatever the
+// empty line before it counts for. Handed on, it would be waited for without a limit.
+func TestLongestHead(t *testing.T) {
+	l := startLab(t, "", nil, nil)
+	for _, before := range []string{"", "\r\n"} {
+		for more := range 3 {
+			begin := before + "GET http://a.test/ HTTP/1.1\r\nHost: x\r\nX: "
+			c := &pieces{left: []string{begin + strings.Repeat("x", maxHead-len(begin)), strings.Repeat("y", more+1)}}
+			if l.gate.serveFirst(c, func() {}, func() {}) {
+				t.Errorf("%q and %d bytes more: handed on", before, more)
+			}
+			if !strings.HasPrefix(c.got.String(), "HTTP/1.1 431 ") {
+				t.Errorf("%q and %d bytes more: %.40q", before, more, c.got.String())
+			}
+		}
+	}
 }

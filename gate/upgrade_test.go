@@ -134,3 +134,24 @@ func TestClientLeaves(t *testing.T) {
 		t.Error("the origin still waits")
 	}
 }
+
+// Trailer fields of all lengths that the gate takes arrive, and longer ones are the
+// client's fault, not the origin's.
+func TestLongTrailers(t *testing.T) {
+	l, base := webLab(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, len(r.Trailer.Get("X")))
+	}))
+	const overhead = len("X: \r\n\r\n")
+	for _, tt := range []struct {
+		length int
+		want   string
+	}{{maxTrailers - overhead, fmt.Sprint(maxTrailers - overhead)}, {maxTrailers - overhead + 1, "bad-request"}, {2 * maxTrailers, "bad-request"}} {
+		c := l.dial()
+		c.send(crlf("POST "+base+"/ HTTP/1.1", "Host: x", "Connection: close", "Trailer: X", "Transfer-Encoding: chunked", "") +
+			"3\r\nabc\r\n0\r\nX: " + strings.Repeat("x", tt.length) + "\r\n\r\n")
+		if got := c.rest(); !strings.Contains(got, tt.want) {
+			t.Errorf("%d bytes: got %q", tt.length, got)
+		}
+	}
+}
