@@ -116,6 +116,28 @@ func TestSetPolicy(t *testing.T) {
 	}
 }
 
+// A reload that takes +tcp off a rule ends the tunnels in which nobody looked at what
+// is spoken.
+func TestReloadOfTCP(t *testing.T) {
+	o := tcpOrigin(t, fakes.Echo)
+	l := startLab(t, service(o.Addr)+"+tcp", nil, nil)
+	c := l.connect(service(o.Addr))
+	c.send("x")
+	c.r.ReadByte()
+	l.gate.SetPolicy(l.policy(service(o.Addr) + "+tcp+upload=1MB"))
+	c.send("y")
+	if b, err := c.r.ReadByte(); b != 'y' {
+		t.Fatalf("after a reload that leaves +tcp: %v", err)
+	}
+	l.gate.SetPolicy(l.policy(service(o.Addr)))
+	if _, err := c.r.ReadByte(); err == nil {
+		t.Error("the tunnel goes on")
+	}
+	if m := l.waitLog(event("close")); m["reason"] != "policy-changed" {
+		t.Errorf("close line %v", m)
+	}
+}
+
 // A reload that comes between a tunnel's decision and its connection ends it too.
 func TestReloadWhileDialling(t *testing.T) {
 	l, o := tcpLab(t, fakes.Echo, "+tcp")

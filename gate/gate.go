@@ -228,6 +228,9 @@ func refuses(p *policy.Policy, f flow) bool {
 	if !d.Allow {
 		return true
 	}
+	if t, ok := f.(*tunnel); ok && t.x.decision.TCP && !d.TCP {
+		return true // nobody has looked at what is spoken in it
+	}
 	return d.Reason != policy.HostService && addr.IsValid() && p.CheckAddr(d, addr, target.Port) != d.Reason
 }
 

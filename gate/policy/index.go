@@ -33,7 +33,7 @@ func newIndex(n int, deny bool) index {
 	}
 }
 
-// add appends a rule. The first rule given is the first found.
+// add appends a rule. Of those with one key the last given is the first found.
 func (x *index) add(r *Rule) {
 	i := int32(len(x.rules))
 	x.rules = append(x.rules, r)
@@ -99,8 +99,10 @@ func (x *index) collect(t Target) Decision {
 	return d
 }
 
-// merge adds the rules of one key to a decision.
+// merge adds the rules of one key to a decision. They are equally specific, so the
+// least of their budgets counts, in whatever order they were given.
 func (x *index) merge(d *Decision, head int32, port uint16) {
+	settled := d.Allow
 	for i := head; i >= 0; i = x.next[i] {
 		r := x.rules[i]
 		switch {
@@ -111,6 +113,8 @@ func (x *index) merge(d *Decision, head int32, port uint16) {
 			continue
 		case !d.Allow:
 			d.Allow, d.Reason, d.Rule, d.Upload = true, Listed, r, r.Upload
+		case !settled && r.Upload > 0 && (d.Upload == 0 || r.Upload < d.Upload):
+			d.Rule, d.Upload = r, r.Upload
 		}
 		d.Private = d.Private || r.Private
 		d.TCP = d.TCP || r.TCP

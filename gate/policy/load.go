@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"strings"
 
@@ -117,6 +118,9 @@ func (p *Policy) warnings() []Warning {
 			warn(r, "allows nothing: %s denies it (%s)", shadow.Text, shadow.Origin)
 			continue
 		}
+		if r.Prefix.IsValid() && broad(r.Prefix) {
+			warn(r, "covers a great part of all addresses, and whatever is spoken to them")
+		}
 		if !r.Wildcard || r.Private && isLocalName(r.Name, true) {
 			continue
 		}
@@ -127,6 +131,16 @@ func (p *Policy) warnings() []Warning {
 		}
 	}
 	return out
+}
+
+// broad reports ranges of public addresses that no one service has: the largest
+// given to anybody are a /8 and a /12.
+func broad(p netip.Prefix) bool {
+	least := 8
+	if p.Addr().Is6() {
+		least = 12
+	}
+	return p.Bits() < least && rangeClass(p) == Public
 }
 
 // apexMissing reports that no rule says anything of the name above a wildcard, at

@@ -75,8 +75,10 @@ func (p *Policy) decideAddr(t Target) Decision {
 	// The choice of an address is the rule's author's, not the DNS's: what is
 	// spoken there need not name the host (an address is no SNI, RFC 6066,
 	// section 3).
-	r := p.allowed.rules[i]
-	return Decision{Allow: true, Reason: Listed, Rule: r, Private: r.Private, TCP: true, Upload: r.Upload}
+	var d Decision
+	p.allowed.merge(&d, i, t.Port)
+	d.TCP = true
+	return d
 }
 
 // serviceAddr is where the host's own services are.
@@ -89,14 +91,11 @@ func (p *Policy) decideService(t Target) Decision {
 		return Decision{Reason: DeniedRule, Rule: p.denied.rules[i]}
 	}
 	d := Decision{Reason: ReservedName}
-	head, found := p.allowed.exact[t.Host]
-	for i := head; found && i >= 0; i = p.allowed.next[i] {
-		r := p.allowed.rules[i]
-		if !r.matchPort(t.Port) {
-			d.Reason = PortNotListed
-			continue
-		}
-		return Decision{Allow: true, Reason: HostService, Rule: r, TCP: r.TCP, Upload: r.Upload}
+	if head, found := p.allowed.exact[t.Host]; found {
+		p.allowed.merge(&d, head, t.Port)
+	}
+	if d.Allow {
+		d.Reason, d.Private = HostService, false // it leads to one address only
 	}
 	return d
 }
