@@ -89,9 +89,9 @@ COMMAND not run.`,
 // flags adds all flags of run.
 func (o *runOptions) flags(f *pflag.FlagSet) {
 	f.SortFlags = false
-	f.StringSliceVar(&o.allow, "allow", nil, "allow `RULE` (repeatable, comma list)")
+	ruleListVar(f, &o.allow, "allow", "allow `RULE` (repeatable, comma list)")
 	f.StringArrayVar(&o.allowFile, "allow-file", nil, "allow the rules in `FILE`, one a line")
-	f.StringSliceVar(&o.deny, "deny", nil, "deny `RULE`, whatever allows it")
+	ruleListVar(f, &o.deny, "deny", "deny `RULE`, whatever allows it")
 	o.presets.flags(f)
 	f.BoolVar(&o.allowAll, "allow-all-names", false, "let the rule * allow any public name")
 	f.StringVar(&o.net, "net", "allow", "`MODE`: allow (the default), none, full (no fence)")
