@@ -39,7 +39,7 @@ const (
 
 // Bounds of the frames of a chunked body.
 const (
-	maxChunkLine = 16 // hexadecimal digits and CR LF
+	maxChunkLine = 16      // hexadecimal digits and CR LF
 	maxTrailers  = 4 << 10 // with the empty line; net/http reads no more
 )
 

@@ -53,13 +53,13 @@ func (l *ruleList) String() string {
 func (l *ruleList) Type() string { return "rules" }
 
 // Append implements pflag.SliceValue.
-func (l *ruleList) Append(rule string) error {
+func (l *ruleList) Append(rule string) error { //nolint:unparam // of the interface
 	*l.rules = append(*l.rules, rule)
 	return nil
 }
 
 // Replace implements pflag.SliceValue.
-func (l *ruleList) Replace(rules []string) error {
+func (l *ruleList) Replace(rules []string) error { //nolint:unparam // of the interface
 	*l.rules = rules
 	return nil
 }
