@@ -139,6 +139,15 @@ func TestNamedProtectedPaths(t *testing.T) {
 	if len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "read-only inside, too") {
 		t.Errorf("notes %q", p.Notes)
 	}
+	// What of it is left to the agent can be written to, and is told of.
+	p = plan(t, h, Options{Dir: dir, NoProtect: []string{".githooks"}})
+	if slices.ContainsFunc(p.Protected, func(m Mount) bool { return m.Target == "/project/.githooks" }) {
+		t.Errorf("protected %+v", p.Protected)
+	}
+	write(t, dir+"/.githooks/pre-commit", "other")
+	if changes := p.Watch.After(snapshot.AtEnd).Changes; len(changes) != 1 || changes[0].Path != ".githooks/pre-commit" || changes[0].New {
+		t.Errorf("%+v", changes)
+	}
 	symlink(t, "real", dir+"/link")
 	// What a command names and isn't there is told of when it comes to be.
 	git(t, dir, "config", "alias.d", "!\"$(git rev-parse --show-toplevel)\"/tools/other.sh && ${X}/tools/new.sh && make build && link/away/x")

@@ -105,10 +105,11 @@ func (g *guard) config(shown, dir string, tops []string, settings []protect.Sett
 	return nil
 }
 
-// name protects a path that something names.
+// name protects a path that something names. One that is left to the agent is looked at
+// all the same: what it changes is told.
 func (g *guard) name(by, path string, n protect.Named, rule *protect.Rule) error {
 	i, rel, ok := g.at(path)
-	if !ok || g.isLeft(path) || g.covered(path) || g.holds(by, path) {
+	if !ok || g.covered(path) || g.holds(by, path) {
 		return nil
 	}
 	missing := false
@@ -121,7 +122,7 @@ func (g *guard) name(by, path string, n protect.Named, rule *protect.Rule) error
 		}
 		missing = err != nil
 	}
-	if _, err := g.look.Name(g.trees, i, rel, rule, g.set, snapshot.AtStart); err != nil && !missing {
+	if _, err := g.look.Name(g.trees, i, rel, rule, g.set, snapshot.AtStart); err != nil && !missing && !g.isLeft(path) {
 		return refuse("let it name what the link leads to, or leave it to the agent: --no-protect "+by,
 			"%q names %q, which would be protected, and there is a symbolic link in that", by, g.shown(path))
 	}
@@ -133,11 +134,11 @@ func (g *guard) name(by, path string, n protect.Named, rule *protect.Rule) error
 func (g *guard) linked(by, link, target string) error {
 	path := from(filepath.Dir(link), target)
 	i, rel, ok := g.at(path)
-	if !ok || g.isLeft(path) || g.covered(path) || g.holds(by, path) {
+	if !ok || g.covered(path) || g.holds(by, path) {
 		return nil
 	}
 	_, err := g.look.Name(g.trees, i, rel, protect.LinkedRule, g.set, snapshot.AtStart)
-	if err != nil {
+	if err != nil && !g.isLeft(path) {
 		return refuse("let it lead there directly, or leave it to the agent: --no-protect "+by,
 			"%q leads to %q, which would be protected, and there is a symbolic link in that", by, g.shown(path))
 	}

@@ -52,34 +52,40 @@ func (c canary) in(text []byte) bool {
 	return false
 }
 
-// wantInNoProcess looks at the argument vectors of all processes, and at the
-// environments of all but those in secretOf: aisb, which the test gave it, and
-// the command's.
-func (c canary) wantInNoProcess(t *testing.T, secretOf ...int) {
-	t.Helper()
+// inProcesses are those that have it in their arguments, and those that have it in their
+// environment but secretOf: aisb, which the test gave it, and the command's.
+func (c canary) inProcesses(secretOf ...int) []string {
+	var found []string
 	for _, p := range processes() {
 		if c.in([]byte(strings.Join(p.args, "\x00"))) {
-			t.Errorf("the secret is in the arguments of %s: %q", p.comm, p.args)
+			found = append(found, fmt.Sprintf("the arguments of %s: %q", p.comm, p.args))
 		}
 		if slices.Contains(secretOf, p.pid) {
 			continue
 		}
 		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.pid))
 		if err == nil && c.in(env) {
-			t.Errorf("the secret is in the environment of %s (%q)", p.comm, p.args)
+			found = append(found, fmt.Sprintf("the environment of %s (%q)", p.comm, p.args))
 		}
+	}
+	return found
+}
+
+func (c canary) wantInNoProcess(t *testing.T, secretOf ...int) {
+	t.Helper()
+	for _, where := range c.inProcesses(secretOf...) {
+		t.Errorf("the secret is in %s", where)
 	}
 }
 
-// wantInNoFile reads every file that was written since the canary was made, in
-// the places where a run may write.
-func (c canary) wantInNoFile(t *testing.T, except string) {
-	t.Helper()
-	read := 0
+// inFiles reads every file that was written since the canary was made, in the places
+// where a run may write.
+func (c canary) inFiles(except string) (found []string, read int) {
 	for _, top := range []string{agent.home, agent.runtime, "/tmp", "/var/tmp", "/dev/shm", "/run/lock", "/var/log"} {
-		err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		// What can't be read went meanwhile.
+		_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
-				return nil // it went meanwhile
+				return nil
 			}
 			if path == except {
 				return fs.SkipDir
@@ -94,13 +100,19 @@ func (c canary) wantInNoFile(t *testing.T, except string) {
 			}
 			read++
 			if c.in(text) {
-				t.Errorf("the secret is in the file %s", path)
+				found = append(found, path)
 			}
 			return nil
 		})
-		if err != nil {
-			t.Errorf("search %s: %v", top, err)
-		}
+	}
+	return found, read
+}
+
+func (c canary) wantInNoFile(t *testing.T, except string) {
+	t.Helper()
+	found, read := c.inFiles(except)
+	for _, path := range found {
+		t.Errorf("the secret is in the file %s", path)
 	}
 	if read == 0 {
 		t.Error("no file was read: the search is broken") // there is the run's log, at least
