@@ -1,7 +1,6 @@
 package image
 
 import (
-	"bytes"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -10,8 +9,8 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strings"
 
+	"github.com/aisb-dev/aisb/gate/datafile"
 	"github.com/aisb-dev/aisb/gate/preset"
 )
 
@@ -102,38 +101,24 @@ var ErrUnknownHarness = errors.New("unknown harness")
 //go:embed harness/*.json
 var harnessFiles embed.FS
 
+func harnesses() datafile.Dir { return datafile.Dir{FS: harnessFiles, Name: "harness"} }
+
 // HarnessNames are the names of all harnesses, sorted.
-func HarnessNames() []string {
-	entries, err := harnessFiles.ReadDir("harness")
-	if err != nil {
-		return nil // the files are in the binary
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, strings.TrimSuffix(e.Name(), ".json"))
-	}
-	slices.Sort(names)
-	return names
-}
+func HarnessNames() []string { return harnesses().Names() }
 
 // FindHarness reads the harness called name, or returns ErrUnknownHarness.
 func FindHarness(name string) (Harness, error) {
-	if !slices.Contains(HarnessNames(), name) {
+	data, ok := harnesses().Read(name)
+	if !ok {
 		return Harness{}, fmt.Errorf("%w %q", ErrUnknownHarness, name)
-	}
-	data, err := harnessFiles.ReadFile(path.Join("harness", name+".json"))
-	if err != nil {
-		return Harness{}, fmt.Errorf("read harness %q: %w", name, err)
 	}
 	return ParseHarness(data)
 }
 
 // ParseHarness reads a data file. Unknown keys and missing parts are errors.
 func ParseHarness(data []byte) (Harness, error) {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
 	var h Harness
-	if err := dec.Decode(&h); err != nil {
+	if err := datafile.Parse(data, &h); err != nil {
 		return Harness{}, fmt.Errorf("parse harness: %w", err)
 	}
 	if err := h.check(); err != nil {

@@ -4,15 +4,13 @@
 package preset
 
 import (
-	"bytes"
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
+	"github.com/aisb-dev/aisb/gate/datafile"
 	"github.com/aisb-dev/aisb/gate/policy"
 )
 
@@ -136,28 +134,16 @@ var ErrUnknown = errors.New("unknown preset")
 //go:embed services/*.json
 var files embed.FS
 
+func services() datafile.Dir { return datafile.Dir{FS: files, Name: "services"} }
+
 // Services are the names of all services, sorted.
-func Services() []string {
-	entries, err := files.ReadDir("services")
-	if err != nil {
-		return nil // the files are in the binary
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, strings.TrimSuffix(e.Name(), ".json"))
-	}
-	slices.Sort(names)
-	return names
-}
+func Services() []string { return services().Names() }
 
 // FindService reads the service called name, or returns ErrUnknown.
 func FindService(name string) (Preset, error) {
-	if !slices.Contains(Services(), name) {
+	data, ok := services().Read(name)
+	if !ok {
 		return Preset{}, fmt.Errorf("%w %q", ErrUnknown, name)
-	}
-	data, err := files.ReadFile(path.Join("services", name+".json"))
-	if err != nil {
-		return Preset{}, fmt.Errorf("read preset %q: %w", name, err)
 	}
 	return parse(name, data)
 }
@@ -168,9 +154,7 @@ func parse(name string, data []byte) (Preset, error) {
 		Title string `json:"title"`
 		Hosts
 	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&file); err != nil {
+	if err := datafile.Parse(data, &file); err != nil {
 		return Preset{}, fmt.Errorf("parse preset %q: %w", name, err)
 	}
 	p := Preset{Name: name, Kind: Service, Title: file.Title, Hosts: file.Hosts}
