@@ -58,12 +58,12 @@ func (s Store) Find(project string) (Approval, error) {
 	if err == nil {
 		err = private(f.Name(), info, s.UID)
 	}
-	var a Approval
-	if err == nil {
-		err = json.NewDecoder(f).Decode(&a)
-	}
 	if err != nil {
 		return Approval{}, fmt.Errorf("read the approval: %w", err)
+	}
+	var a Approval
+	if err := json.NewDecoder(f).Decode(&a); err != nil {
+		return Approval{}, &Problem{Path: f.Name(), Reason: "is no approval: " + err.Error(), Hint: "take it back and give it anew: aisb config untrust; aisb config trust"}
 	}
 	return a, nil
 }
@@ -83,7 +83,8 @@ func (s Store) Approve(project string, data []byte, says []string, now time.Time
 		return fmt.Errorf("note the approval: %w", err)
 	}
 	_, err = tmp.Write(append(text, '\n'))
-	if err = errors.Join(err, tmp.Close()); err == nil {
+	// On the disk before it has its name: an empty one would stop each run.
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err == nil {
 		err = os.Rename(tmp.Name(), s.path(project))
 	}
 	if err != nil {

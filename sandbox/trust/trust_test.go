@@ -250,7 +250,8 @@ func TestStoreIsPrivate(t *testing.T) {
 		t.Errorf("no content: %+v, %v", a, err)
 	}
 	write(t, path, "nonsense", 0o600)
-	if a, err := s.Find("/p"); err == nil || a.Covers([]byte("nonsense")) {
+	a, err := s.Find("/p")
+	if problem, ok := errors.AsType[*Problem](err); !ok || problem.Hint == "" || a.Covers([]byte("nonsense")) {
 		t.Errorf("nonsense: %+v, %v", a, err)
 	}
 }
