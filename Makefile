@@ -14,7 +14,7 @@ FUZZTIME ?= 10s
 .PHONY: help setup build run test unit lint fuzz spike e2e e2e-inner harnesses vm bench docs man soak lab clean
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
 
 setup: ## install what the tests need, where that is possible
 	tests/setup
