@@ -9,10 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/aisb-dev/aisb/sandbox"
 	"github.com/aisb-dev/aisb/sandbox/attack"
 	"github.com/aisb-dev/aisb/sandbox/mounts"
+	"github.com/aisb-dev/aisb/sandbox/terminal"
 )
 
 // during tries what the host sees while the session runs.
@@ -41,7 +44,7 @@ func (b *battery) ended(spec sandbox.Spec, r sandbox.Result) {
 		b.extra[id] = attack.Finding{Verdict: attack.Out, Seen: fmt.Sprintf(format, args...)}
 	}
 	b.extra["canaries"] = attack.Finding{Verdict: attack.Held, Seen: "nobody came"}
-	b.extra["terminal"] = attack.Finding{Verdict: attack.Out, Seen: "they pass as they are"}
+	b.extra["terminal"] = terminalFinding()
 	good := 0
 	for _, p := range r.Proof {
 		if p.OK {
@@ -83,11 +86,7 @@ func (b *battery) outside() {
 		}
 		return ""
 	}, os.Getuid())
-	b.extra["empty-allowlist"] = refusedStart(func() error {
-		p := &prepared{}
-		p.spec.Net = sandbox.NetAllow
-		return runOptions{}.network(p)
-	}())
+	b.extra["empty-allowlist"] = refusedStart(withoutRules())
 	plan := func(o mounts.Options) error {
 		p, err := mounts.Make(host, o)
 		if err == nil {
@@ -124,16 +123,50 @@ func (b *battery) outside() {
 	}
 }
 
-// refusedStart judges starts that all have to be refused.
+// withoutRules goes the steps of a run that no rule was given.
+func withoutRules() error {
+	o := runOptions{net: string(sandbox.NetAllow), backend: "auto"}
+	p := &prepared{}
+	p.spec.Net = sandbox.NetAllow
+	if err := o.network(p); err != nil {
+		return err
+	}
+	return o.rules(p)
+}
+
+// hostileTexts are such that each makes some terminal do what is not for a program
+// in a sandbox (docs/terminal.md).
+var hostileTexts = []string{
+	"\x1b]52;c;ZXZpbA==\a", "\u009d52;c;ZXZpbA==\u009c", "\x9d52;c;ZXZpbA==\x9c", // set the clipboard
+	"\x1b]1337;File=size=4:ZXZpbA==\a", "\x1b_Ga=T,t=f;L2V0Yy9wYXNzd2Q=\x1b\\", // save and read files
+	"\x1b[21t", "\x1bP$qm;id\n\x1b\\", "\x1bP+q544e\x1b\\", "\x05", // have an answer typed
+	"\x1b[5i", // print
+}
+
+// terminalFinding puts them through what stands before the user's terminal.
+func terminalFinding() attack.Finding {
+	for _, text := range hostileTexts {
+		var out bytes.Buffer
+		s := &screen{to: &out, filter: terminal.New(&out, terminal.Options{Answers: true})}
+		if _, err := s.Write([]byte(text)); err != nil {
+			return attack.Finding{Verdict: attack.Unknown, Seen: err.Error()}
+		}
+		if !utf8.Valid(out.Bytes()) || bytes.ContainsFunc(out.Bytes(), unicode.IsControl) {
+			return attack.Finding{Verdict: attack.Out, Seen: fmt.Sprintf("%q passes as %q", text, out.String())}
+		}
+	}
+	return attack.Finding{Verdict: attack.Held, Seen: fmt.Sprintf("the filter takes out all of %d", len(hostileTexts))}
+}
+
+// refusedStart judges starts that all have to be refused, each for what it is.
 func refusedStart(errs ...error) attack.Finding {
 	seen := ""
 	for i, err := range errs {
 		var refusal *mounts.Refusal
-		var usage *exitError
 		switch {
 		case err == nil:
 			return attack.Finding{Verdict: attack.Out, Seen: fmt.Sprintf("attempt %d of %d was not refused", i+1, len(errs))}
-		case !errors.As(err, &refusal) && !errors.As(err, &usage):
+		case !errors.As(err, &refusal) && !errors.Is(err, errEmptyList):
 			return attack.Finding{Verdict: attack.Unknown, Seen: err.Error()}
 		}
 		seen = err.Error()

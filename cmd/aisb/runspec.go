@@ -140,6 +140,8 @@ func (o runOptions) rules(p *prepared) (err error) {
 	return o.directly(p, parsed)
 }
 
+var errEmptyList = errors.New("the allowlist is empty: the sandbox could reach nothing")
+
 // emptyList refuses an allowlist without rules, and names the ways out, first why keys
 // open nothing.
 func (o runOptions) emptyList(keys []string) error {
@@ -149,7 +151,7 @@ func (o runOptions) emptyList(keys []string) error {
 	}
 	return &exitError{
 		code: exitUsage,
-		err:  errors.New("the allowlist is empty: the sandbox could reach nothing"),
+		err:  errEmptyList,
 		hint: strings.Join(append(keys, misplaced), "\n") + o.keyHint(os.Getenv) + "allow what it needs: --allow HOST, --allow-file FILE or --preset NAME\n" +
 			"or run it without any network: --net none\n" +
 			"or without a fence, if you must: --net full",

@@ -30,7 +30,7 @@ type Verdict string
 const (
 	Held    Verdict = "held"
 	Out     Verdict = "GOT OUT"
-	Unknown Verdict = "unknown" // could not be tried, or is not built yet
+	Unknown Verdict = "unknown" // could not be tried
 )
 
 // Finding is a verdict with what was seen: an error of the kernel, an answer.
@@ -53,9 +53,6 @@ type Attack struct {
 	Own bool
 	// Alone keeps it away from the others: it could disturb them.
 	Alone bool
-	// Later names the part of aisb that will stop it. Until that is built its
-	// success is unknown, and no promise is broken.
-	Later string
 }
 
 // Plan is what the part on the host tells the part inside.

@@ -20,6 +20,6 @@ func outside() []Attack {
 		{ID: "mount-state", Row: "T2", Try: "a mount of aisb's own state, cache and runtime directory"},
 		{ID: "mount-symlink", Row: "T20", Try: "a project that is a link to the home directory"},
 		{ID: "host-socket", Row: "T19", Try: "a run in a directory with a listening socket of the host's"},
-		{ID: "terminal", Row: "T21", Try: "escape sequences that drive the user's terminal", Later: "the filter between sandbox and terminal"},
+		{ID: "terminal", Row: "T21", Try: "escape sequences that drive the user's terminal"},
 	}
 }

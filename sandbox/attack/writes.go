@@ -112,14 +112,13 @@ func overwrites(paths ...string) func(context.Context, Plan) Finding {
 // planted are attacks by what the host runs later (T15). Each writes into a
 // project that the battery made, never into one of the user's.
 func planted() []Attack {
-	const later = "protected paths of the project"
 	var list []Attack
 	for _, t := range []struct{ id, try, path string }{
 		{"git-hook", "a git hook", ".git/hooks/pre-commit"},
 		{"git-config", "git's configuration: fsmonitor, filters, hooksPath", ".git/config"},
 		{"git-commondir", "git's commondir", ".git/commondir"},
 		{"git-modules", "a nested repository", ".git/modules/x/config"},
-		{"git-dir-swap", "put another directory in place of .git", ".git"},
+		{"git-dir-swap", "another directory in place of .git", ".git"},
 		{"vscode", "an editor's tasks", ".vscode/tasks.json"},
 		{"envrc", "a shell's start-up file", ".envrc"},
 		{"npmrc", "a package manager's configuration", ".npmrc"},
@@ -128,12 +127,11 @@ func planted() []Attack {
 		{"workflow", "a workflow of the CI", ".github/workflows/x.yml"},
 		{"venv", "a program in a virtual environment", ".venv/bin/python"},
 	} {
-		list = append(list, Attack{ID: "plant-" + t.id, Row: "T15", Try: "plant " + t.try, Later: later,
+		list = append(list, Attack{ID: "plant-" + t.id, Row: "T15", Try: "plant " + t.try,
 			Run: func(context.Context, Plan) Finding { return plant(filepath.Join(project, t.path)) }})
 	}
 	return append(list, Attack{ID: "plant-aisb-toml", Row: "T16", Try: "widen the policy of the next run by .aisb.toml",
-		Later: "configuration files, which will count only when approved",
-		Run:   func(context.Context, Plan) Finding { return plant(project + "/.aisb.toml") }})
+		Run: func(context.Context, Plan) Finding { return plant(project + "/.aisb.toml") }})
 }
 
 // plant appends to a file that exists; of a directory it tries the way round,

@@ -38,11 +38,11 @@ func resultOf(t *testing.T, r attack.Report, id string) attack.Result {
 	return r.Attacks[i]
 }
 
-// mayBeUnknown are attacks that some host can't try, or whose defence is not
-// built. Any other must have been tried.
+// mayBeUnknown are attacks that some host can't try. Any other must have been
+// tried.
 func mayBeUnknown(id string) bool {
-	return slices.Contains([]string{"limit-processes", "limit-memory", "limit-cpu", "project-socket-relay", "terminal", "tcp6-host", "udp6-host", "tcp-gateway", "udp-gateway"}, id) ||
-		strings.HasPrefix(id, "int80-") || strings.HasPrefix(id, "plant-")
+	return slices.Contains([]string{"limit-processes", "limit-memory", "limit-cpu", "project-socket-relay", "tcp6-host", "udp6-host", "tcp-gateway", "udp-gateway"}, id) ||
+		strings.HasPrefix(id, "int80-")
 }
 
 // Points 2, 3 and 4 of the threat table, row by row: nothing gets out, by what
