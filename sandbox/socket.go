@@ -39,8 +39,13 @@ func (s *Session) info() control.Info {
 		Name: s.spec.Name, State: control.Starting, PID: os.Getpid(), Command: s.spec.Argv,
 		Net: string(s.spec.Net), Image: s.spec.Image, Started: s.created,
 	}
-	if len(s.spec.Mounts) > 0 {
-		i.Project = handshake.Bytes(s.spec.Mounts[0].Source)
+	for n, m := range s.spec.Mounts {
+		if n == 0 {
+			i.Project = handshake.Bytes(m.Source)
+		}
+		if !m.ReadOnly {
+			i.Writable = append(i.Writable, handshake.Bytes(m.Source))
+		}
 	}
 	if s.spec.Net == NetAllow {
 		i.Backend = string(s.spec.Backend)

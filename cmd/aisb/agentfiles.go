@@ -128,12 +128,15 @@ func bare(err error) error {
 	return err
 }
 
-// projects are where running sandboxes can write to, as far as they tell.
-func projects(running []control.Info) []mounts.Mount {
+// writableBy are the places where running sandboxes can write to, as far as they
+// tell: one of an older aisb tells of the project alone.
+func writableBy(running []control.Info) []mounts.Mount {
 	var list []mounts.Mount
 	for _, r := range running {
-		if r.Project != "" {
-			list = append(list, mounts.Mount{Source: string(r.Project), Target: mounts.Project})
+		for _, source := range append(r.Writable, r.Project) {
+			if source != "" {
+				list = append(list, mounts.Mount{Source: string(source)})
+			}
 		}
 	}
 	return list

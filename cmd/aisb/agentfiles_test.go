@@ -43,7 +43,11 @@ func TestFilesOfTheAgent(t *testing.T) {
 		}
 	}
 	t.Setenv("AISB_TEST_SECRET", "x")
-	writable := projects([]control.Info{{Name: "starting"}, {Project: handshake.Bytes(base + "/project")}})
+	writable := writableBy([]control.Info{{Name: "starting"}, {Project: handshake.Bytes(base + "/project")}})
+	mounted := writableBy([]control.Info{{Project: "/p", Writable: []handshake.Bytes{"/p", handshake.Bytes(base + "/project")}}})
+	if len(mounted) != 3 {
+		t.Errorf("writable: %+v", mounted)
+	}
 	readOnly := []mounts.Mount{{Source: base + "/project", Target: mounts.Project, ReadOnly: true}}
 	for name, refused := range map[string]string{
 		"project/values.env": "", "project/same.env": "", "mine/values.env": "", "mine/names.env": "",
@@ -51,9 +55,11 @@ func TestFilesOfTheAgent(t *testing.T) {
 		"project/link.env": "a link out of", "project/up/values.env": "a link out of", "mine/through.env": "a link out of",
 	} {
 		path := []string{filepath.Join(base, name)}
-		vars, _, err := namedEnv(path, nil, writable)
-		if refused == "" && (err != nil || len(vars) != 1) || refused != "" && (err == nil || !strings.Contains(err.Error(), refused)) {
-			t.Errorf("%s: %v, %v", name, vars, err)
+		for _, where := range [][]mounts.Mount{writable, mounted} {
+			vars, _, err := namedEnv(path, nil, where)
+			if refused == "" && (err != nil || len(vars) != 1) || refused != "" && (err == nil || !strings.Contains(err.Error(), refused)) {
+				t.Errorf("%s: %v, %v", name, vars, err)
+			}
 		}
 		theirs := refused != "" || strings.HasPrefix(name, "project/")
 		if got := ruleFileWarnings(path, writable); (len(got) == 1) != theirs {

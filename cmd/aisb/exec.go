@@ -174,7 +174,7 @@ func (o *execOptions) run(u *ui, commands [][]string) error {
 		return err
 	}
 	runtime, list, listErr := runs()
-	named, _, err := namedEnv(o.envFile, o.env, projects(list))
+	named, _, err := namedEnv(o.envFile, o.env, writableBy(list))
 	if err != nil {
 		return err
 	}

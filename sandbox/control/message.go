@@ -67,6 +67,10 @@ type Info struct {
 	Backend string          `json:"backend,omitempty"`
 	Image   string          `json:"image"`
 	Ports   []Port          `json:"ports,omitempty"`
+
+	// Writable are the host's directories and files in which the sandbox can write,
+	// the project among them.
+	Writable []handshake.Bytes `json:"writable,omitempty"`
 }
 
 // Port is a port of the host's loopback that leads to one in the sandbox.
