@@ -1,16 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/aisb-dev/aisb/sandbox/config"
 	"github.com/aisb-dev/aisb/sandbox/trust"
@@ -146,10 +142,11 @@ func approve(u *ui, yes bool, in *os.File) error {
 		return nil
 	}
 	if !yes {
-		if !term.IsTerminal(int(in.Fd())) {
-			return &exitError{code: exitUsage, err: errors.New("there is no terminal to ask on"), hint: "look at what it says, then: aisb config trust --yes"}
+		yes, err := u.ask(in, "approve it", "look at what it says, then: aisb config trust --yes")
+		if err != nil {
+			return err
 		}
-		if !u.ask("approve it?", in) {
+		if !yes {
 			return &exitError{code: 1, err: errors.New("not approved"), hint: "of the file only deny counts"}
 		}
 	}
@@ -158,15 +155,4 @@ func approve(u *ui, yes bool, in *os.File) error {
 	}
 	u.notef("approved, until the file changes; to take it back: aisb config untrust")
 	return nil
-}
-
-// ask puts a question that means no unless the answer is yes.
-func (u *ui) ask(question string, in io.Reader) bool {
-	fmt.Fprintf(u.Err, "aisb: %s [y/N] ", question)
-	answer, _ := bufio.NewReader(in).ReadString('\n') // without one it is no
-	if !strings.HasSuffix(answer, "\n") {
-		fmt.Fprintln(u.Err)
-	}
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes"
 }
