@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,6 +68,9 @@ func (o gitOptions) variables(named []environ.Var) ([]environ.Var, error) {
 			continue
 		}
 		more, err := environ.Parse([]string{l.variable}, os.LookupEnv)
+		if e, ok := errors.AsType[*environ.Error](err); ok {
+			e.Where, e.Hint = "--git-token", "export it: what follows the = is the name of a variable"
+		}
 		if err != nil {
 			return nil, envError(err)
 		}
