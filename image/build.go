@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -132,14 +131,6 @@ func ParseList(out []byte) ([]Listed, error) {
 		}
 	}
 	return list, nil
-}
-
-// Bytes writes a size for people.
-func Bytes(n int64) string {
-	if n < 1e6 {
-		return strconv.FormatInt(n/1e3, 10) + " kB"
-	}
-	return strconv.FormatInt(n/1e6, 10) + " MB"
 }
 
 // WorkingArgs asks for all containers, those of builds included, and LayersArgs

@@ -176,18 +176,10 @@ func (o *checkOptions) judgeHere(u *ui) (judge, error) {
 		e := explain(ctx, t)
 		c := checked{Host: t.Name(), Port: t.Port, Allow: e.Allow, Reason: e.Reason, Rule: e.Rule, Origin: e.Origin, Addresses: e.Addrs, Why: e.Why}
 		if e.Suggest != "" {
-			c.Hint = "allow it with --allow " + quoteRule(e.Suggest)
+			c.Hint = "allow it with --allow " + shellQuote(e.Suggest)
 		}
 		return c, nil
 	}, nil
-}
-
-// quoteRule quotes a rule for a shell where it needs that.
-func quoteRule(rule string) string {
-	if strings.ContainsAny(rule, "*[]") {
-		return "'" + rule + "'"
-	}
-	return rule
 }
 
 // print prints the result; a refusal has status 1.

@@ -32,9 +32,6 @@ project's file: without your approval only its deny counts.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newConfigShowCmd(u), newConfigTrustCmd(u), newConfigUntrustCmd(u), newConfigPathCmd(u), newConfigInitCmd(u))
-	for _, sub := range cmd.Commands() {
-		sub.Args = usageArgs(sub.Args)
-	}
 	return cmd
 }
 
@@ -57,9 +54,7 @@ flags of 'aisb run'. Values of variables are not shown.`,
 			}
 			shown := s.shown(cmd.Flags())
 			if asJSON {
-				enc := jsonEncoder(u.Out)
-				enc.SetIndent("", "  ")
-				return enc.Encode(s.asJSON(shown))
+				return printJSON(u.Out, s.asJSON(shown))
 			}
 			return printSettings(u.Out, s, shown)
 		},

@@ -215,7 +215,7 @@ func (v via) whySilent(ctx context.Context, target policy.Target) error {
 	}
 	e := &exitError{code: 1, err: fmt.Errorf("nothing came from %s: its rule %q lets TLS through alone", target, c.Rule)}
 	if rule := policy.Suggest(target, false, true); rule != "" {
-		e.hint = "if it doesn't speak TLS, as ssh doesn't, allow it with --allow " + quoteRule(rule)
+		e.hint = "if it doesn't speak TLS, as ssh doesn't, allow it with --allow " + shellQuote(rule)
 	}
 	return e
 }

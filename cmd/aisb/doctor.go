@@ -41,18 +41,26 @@ inside. The status is 1 when one got out; docs/attacks.md says how to read it.`,
   aisb doctor --json | jq -r '.checks[] | select(.state == "fail") | .id'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			settings, wrong := configure(u, cmd.Flags())
 			if a.attack {
+				if wrong != nil {
+					return wrong
+				}
 				a.imageOptions = o
-				return a.run(cmd.Context(), u, asJSON)
+				return settings.blame(a.run(cmd.Context(), u, asJSON))
 			}
 			if err := a.misplaced(cmd.Flags()); err != nil {
 				return err
 			}
 			spec, err := o.spec()
 			if err != nil {
-				return err
+				return settings.blame(err)
 			}
-			report := doctor.Examine(doctor.Collect(cmd.Context(), doctorHost(u, spec)))
+			host := doctorHost(u, spec)
+			if wrong != nil {
+				host.Settings = doctor.Settings{Err: wrong.Error(), Hint: strings.ReplaceAll(hintOf(wrong), "\n", "; ")}
+			}
+			report := doctor.Examine(doctor.Collect(cmd.Context(), host))
 			if err := printReport(u.Out, report, asJSON); err != nil {
 				return err
 			}
@@ -70,9 +78,7 @@ inside. The status is 1 when one got out; docs/attacks.md says how to read it.`,
 
 func printReport(w io.Writer, r doctor.Report, asJSON bool) error {
 	if asJSON {
-		enc := jsonEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(r)
+		return printJSON(w, r)
 	}
 	for line := range strings.Lines(r.String()) {
 		if _, err := io.WriteString(w, printable(strings.TrimSuffix(line, "\n"))+"\n"); err != nil {

@@ -250,9 +250,7 @@ func (b *battery) erase() {
 func (b *battery) print(r attack.Report, asJSON bool) error {
 	b.erase()
 	if asJSON {
-		enc := jsonEncoder(b.u.Out)
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(r); err != nil {
+		if err := printJSON(b.u.Out, r); err != nil {
 			return err
 		}
 	} else {

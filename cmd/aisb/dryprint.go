@@ -18,13 +18,9 @@ func (d *dryText) print(out io.Writer) error {
 	if d.Backend != "" {
 		network += ", backend " + d.Backend
 	}
-	var command []string
-	for _, arg := range d.Command {
-		command = append(command, shellQuote(arg))
-	}
 	t.section("RUN")
 	t.row("name", d.Name)
-	t.row("command", strings.Join(command, " "))
+	t.row("command", shellCommand(d.Command))
 	t.row("workdir", d.Workdir)
 	t.row("image", image)
 	t.row("home", cmp.Or(d.Home, "none that stays"))

@@ -113,10 +113,7 @@ func (o runOptions) dryRun(ctx context.Context, u *ui, p *prepared) error {
 		return err
 	}
 	if o.dry.json {
-		enc := jsonEncoder(u.Out)
-		enc.SetIndent("", "  ")
-		enc.SetEscapeHTML(false)
-		return enc.Encode(d)
+		return printJSON(u.Out, d)
 	}
 	return d.print(u.Out)
 }
@@ -216,10 +213,14 @@ func (o runOptions) dryEnvironment(p *prepared, proxy []string) []dryEnv {
 	give("the way to the gate", proxy...)
 	give("aisb", names(p.spec.Env)...)
 	give("passed from here unnamed", names(environ.Terminal(os.LookupEnv))...)
-	for name := range p.image.Harness.Env {
-		give("the harness "+p.image.Harness.Name, name)
-	}
+	h := o.harnessHere(p)
+	give("the harness "+h.Name, names(o.prompts.env(h))...)
 	give("env-file", names(p.spec.Named)...)
+	for i, text := range o.git.logins {
+		if _, name, ok := strings.Cut(text, "="); ok {
+			give(o.settings.origin("git-token", i), name)
+		}
+	}
 	for i, text := range o.env {
 		name, _, _ := strings.Cut(text, "=")
 		give(o.settings.origin("env", i), name)

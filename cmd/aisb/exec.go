@@ -92,7 +92,7 @@ the secrets that the harness was given: see 'aisb exec --help'.`,
 			}
 			if len(o.argv) > 0 {
 				return &exitError{code: exitUsage, err: fmt.Errorf("shell takes a NAME and no command: %q", o.argv[0]),
-					hint: "to run a command: aisb exec " + o.name + " -- " + strings.Join(o.argv, " ")}
+					hint: "to run a command: aisb exec " + shellCommand(append([]string{o.name, "--"}, o.argv...))}
 			}
 			o.interactive = true
 			return o.run(u, [][]string{{"bash"}, {"sh"}})

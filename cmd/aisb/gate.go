@@ -28,7 +28,7 @@ type gateOptions struct {
 }
 
 func newGateCmd(u *ui) *cobra.Command {
-	var o gateOptions
+	o := gateOptions{drain: 1500 * time.Millisecond}
 	cmd := &cobra.Command{
 		Use:   "gate",
 		Short: "run only the proxy: connect where rules allow, and log it",
@@ -52,9 +52,6 @@ takes the sockets that it is given, and says when it is ready.`,
 		},
 	}
 	cmd.AddCommand(newGateLogsCmd(u), newGateReplayCmd(u))
-	for _, sub := range cmd.Commands() {
-		sub.Args = usageArgs(sub.Args)
-	}
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.listen, "listen", "127.0.0.1:3128", "listen at `IP:PORT`")
@@ -67,7 +64,7 @@ takes the sockets that it is given, and says when it is ready.`,
 	f.BoolVar(&o.upstreamResolves, "upstream-resolves", false, "let that proxy resolve names; their addresses\nare then not judged")
 	f.StringVar(&o.metrics, "metrics", "", "metrics for Prometheus at `IP:PORT`")
 	f.BoolVar(&o.metricsRemote, "metrics-allow-remote", false, "let other machines reach --metrics")
-	f.DurationVar(&o.drain, "drain", 1500*time.Millisecond, "let tunnels go on for `TIME` on SIGTERM,\nsuch as 30s")
+	f.Var((*timeValue)(&o.drain), "drain", "let tunnels go on for `TIME` on SIGTERM,\nsuch as 30s")
 	return cmd
 }
 

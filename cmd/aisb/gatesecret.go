@@ -35,7 +35,7 @@ func readSecret(flag, name string) (string, error) {
 	case !info.Mode().IsRegular():
 		return fail(errors.New("it is no plain file"), "SIGHUP reads files again, so they have to stay")
 	case info.Mode().Perm()&0o007 != 0:
-		return fail(errors.New("every user of this machine can get at it"), "chmod o= "+name)
+		return fail(errors.New("every user of this machine can get at it"), "chmod o= "+shellQuote(name))
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxSecretFile))
 	if err != nil {

@@ -38,9 +38,6 @@ type service struct {
 func runGate(ctx context.Context, u *ui, o gateOptions) error {
 	gate.CollectLess()
 	notify := newNotifier()
-	if o.drain < 0 {
-		return usageError("aisb gate", fmt.Errorf("--drain %s is less than no time", o.drain))
-	}
 	servers, err := o.servers()
 	if err != nil {
 		return err

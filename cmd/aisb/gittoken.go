@@ -90,7 +90,7 @@ func (l gitLogin) unreached(spec sandbox.Spec) string {
 	}
 	text := fmt.Sprintf("--git-token %s: no rule allows %s", l.host, target)
 	if rule := policy.Suggest(target, false, false); rule != "" {
-		text += "; to allow it: --allow " + quoteRule(rule)
+		text += "; to allow it: --allow " + shellQuote(rule)
 	}
 	return text
 }

@@ -11,8 +11,6 @@ import (
 // TestHelpFitsTheScreen: the help of every command is at most 80 columns wide and
 // two screens long: of 24 lines, and run's, which has most to say, of 40.
 func TestHelpFitsTheScreen(t *testing.T) {
-	t.Setenv("AISB_BASE_IMAGE", "")
-	t.Setenv("AISB_BUILD_NETWORK", "")
 	seen := 0
 	eachCommand(newRootCmd(&ui{}), func(cmd *cobra.Command) {
 		seen++

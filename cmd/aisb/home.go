@@ -28,9 +28,6 @@ or removed; what else podman has is not touched.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newHomeLsCmd(u), newHomeInspectCmd(u), newHomeRmCmd(u))
-	for _, sub := range cmd.Commands() {
-		sub.Args = usageArgs(sub.Args)
-	}
 	return cmd
 }
 
@@ -68,7 +65,7 @@ type homeInfo struct {
 func (h *homes) list(ctx context.Context) ([]homeInfo, error) {
 	out, err := podmanOutput(ctx, h.host.Podman, home.ListArgs())
 	if err != nil {
-		return nil, &exitError{code: exitPodman, err: err}
+		return nil, err
 	}
 	volumes, err := home.ParseVolumes(out)
 	if err != nil {
@@ -230,7 +227,7 @@ func (h *homes) removeOne(ctx context.Context, name string) error {
 	}
 	defer held.Close()
 	if _, err := podmanOutput(ctx, h.host.Podman, home.RemoveArgs(name)); err != nil {
-		return &exitError{code: exitPodman, err: fmt.Errorf("remove the home %q: %w", name, err)}
+		return &exitError{code: exitPodman, err: fmt.Errorf("remove the home %q: %w", name, err), hint: hintOf(err)}
 	}
 	return held.Forget()
 }

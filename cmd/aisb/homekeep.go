@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -67,7 +65,7 @@ func keepHome(ctx context.Context, host sandbox.Host, name string) (*keptHome, e
 	}
 	if err != nil {
 		held.Close()
-		return nil, &exitError{code: exitPodman, err: fmt.Errorf("keep the home %q: %w", name, err), hint: podman.Hint(err.Error())}
+		return nil, &exitError{code: exitPodman, err: fmt.Errorf("keep the home %q: %w", name, err), hint: hintOf(err)}
 	}
 	return k, nil
 }
@@ -95,19 +93,6 @@ func volume(ctx context.Context, p podman.Podman, name string) (home.Volume, err
 		return home.Volume{}, err
 	}
 	return list[0], nil
-}
-
-// podmanOutput runs podman and returns its output, or an error in its words.
-func podmanOutput(ctx context.Context, p podman.Podman, args []string) ([]byte, error) {
-	cmd := p.Command(ctx, args...)
-	var words bytes.Buffer
-	cmd.Stderr = &words
-	out, err := cmd.Output()
-	if _, ended := errors.AsType[*exec.ExitError](err); ended && words.Len() > 0 {
-		lines := strings.Split(strings.TrimSpace(words.String()), "\n")
-		err = errors.New("podman: " + strings.TrimPrefix(lines[len(lines)-1], "Error: "))
-	}
-	return out, err
 }
 
 // look remembers the start-up files as they are, once podman has filled a new

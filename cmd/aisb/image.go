@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
@@ -31,11 +31,7 @@ func (o *imageOptions) flags(f *pflag.FlagSet) {
 	f.SortFlags = false
 	f.StringVar(&o.harness, "harness", "pi", "harness `NAME` of the image, pi if none is given:\n"+strings.Join(image.HarnessNames(), ", "))
 	f.Lookup("harness").DefValue = "" // said by the text
-	base := os.Getenv("AISB_BASE_IMAGE")
-	if base == "" {
-		base = image.DefaultBase
-	}
-	f.StringVar(&o.base, "base-image", base, "Debian-like base `REF`")
+	f.StringVar(&o.base, "base-image", image.DefaultBase, "Debian-like base `REF`")
 	f.StringSliceVar(&o.packages, "package", nil, "add the Debian package `NAME` (repeatable)")
 	f.StringArrayVar(&o.commands, "command", nil, "run `CMD` as root in the build (repeatable)")
 }
@@ -50,15 +46,21 @@ func (o imageOptions) spec() (image.Spec, error) {
 	if err != nil {
 		return image.Spec{}, err
 	}
-	base := o.base
-	if base == "" {
-		base = image.DefaultBase
-	}
-	s := image.Spec{Base: base, Harness: h, Packages: o.packages, Commands: o.commands}
+	s := image.Spec{Base: cmp.Or(o.base, image.DefaultBase), Harness: h, Packages: o.packages, Commands: o.commands}
 	if err := s.Check(); err != nil {
 		return image.Spec{}, &exitError{code: exitUsage, err: err, hint: "see 'aisb image build --help'"}
 	}
 	return s, nil
+}
+
+// configured is the image as flags, environment and configuration files say.
+func (o *imageOptions) configured(u *ui, f *pflag.FlagSet) (image.Spec, error) {
+	settings, err := configure(u, f)
+	if err != nil {
+		return image.Spec{}, err
+	}
+	s, err := o.spec()
+	return s, settings.blame(err)
 }
 
 func newImageCmd(u *ui) *cobra.Command {
@@ -71,9 +73,6 @@ by itself when it is missing; the tag names everything that went into it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newContainerfileCmd(u), newBuildCmd(u), newTagCmd(u), newImageLsCmd(u), newImagePruneCmd(u))
-	for _, sub := range cmd.Commands() {
-		sub.Args = usageArgs(sub.Args)
-	}
 	return cmd
 }
 
@@ -84,10 +83,7 @@ func newContainerfileCmd(u *ui) *cobra.Command {
 		Short: "print the Containerfile of the image",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := configure(u, cmd.Flags()); err != nil {
-				return err
-			}
-			s, err := o.spec()
+			s, err := o.configured(u, cmd.Flags())
 			if err != nil {
 				return err
 			}
@@ -109,10 +105,7 @@ prints its tag. The build gets none of the host's environment and no proxy
 settings.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := configure(u, cmd.Flags()); err != nil {
-				return err
-			}
-			s, err := o.spec()
+			s, err := o.configured(u, cmd.Flags())
 			if err != nil {
 				return err
 			}
@@ -130,7 +123,7 @@ settings.`,
 	}
 	f := cmd.Flags()
 	o.flags(f)
-	f.StringVar(&o.network, "build-network", os.Getenv("AISB_BUILD_NETWORK"), "podman's `NETWORK` for the build")
+	f.StringVar(&o.network, "build-network", "", "podman's `NETWORK` for the build")
 	f.BoolVar(&o.pull, "pull", false, "get the base image's newest version first")
 	f.BoolVar(&o.fresh, "fresh", false, "build all anew: newest packages and harness")
 	f.BoolVarP(&o.verbose, "verbose", "V", false, "show all of podman's output")
@@ -146,10 +139,7 @@ func newTagCmd(u *ui) *cobra.Command {
 built or not. It depends on the base image, which podman must have.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := configure(u, cmd.Flags()); err != nil {
-				return err
-			}
-			s, err := o.spec()
+			s, err := o.configured(u, cmd.Flags())
 			if err != nil {
 				return err
 			}
@@ -190,15 +180,13 @@ func newImageLsCmd(u *ui) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				enc := jsonEncoder(u.Out)
-				enc.SetIndent("", "  ")
-				return enc.Encode(list)
+				return printJSON(u.Out, list)
 			}
 			w := tabwriter.NewWriter(u.Out, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "IMAGE\tHARNESS\tBASE\tCREATED\tSIZE")
 			for _, i := range list {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", printable(i.Ref), printable(i.Harness), printable(i.Base),
-					i.Created.Local().Format(time.DateTime), image.Bytes(i.Size))
+					i.Created.Local().Format(time.DateTime), size(i.Size))
 			}
 			return w.Flush()
 		},
@@ -209,7 +197,7 @@ func newImageLsCmd(u *ui) *cobra.Command {
 
 func newImagePruneCmd(u *ui) *cobra.Command {
 	var all bool
-	var unused time.Duration
+	unused := 30 * day
 	cmd := &cobra.Command{
 		Use:        "prune",
 		Short:      "remove images long unused, and left-over layers",
@@ -228,8 +216,7 @@ the images that it removed.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&all, "all", false, "remove all images of aisb")
-	f.DurationVar(&unused, "unused", 30*24*time.Hour, "remove what was not used for `TIME`")
-	f.Lookup("unused").DefValue = "720h" // not 720h0m0s
+	f.Var((*timeValue)(&unused), "unused", "remove what was not used for `TIME`, like 7d")
 	return cmd
 }
 

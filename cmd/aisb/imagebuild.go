@@ -1,17 +1,14 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/aisb-dev/aisb/image"
 	"github.com/aisb-dev/aisb/sandbox/podman"
@@ -158,7 +155,9 @@ func (b *builder) layers(ctx context.Context, s image.Spec, p *progress) error {
 		return err
 	}
 	defer b.output(context.WithoutCancel(ctx), s.UnaliasArgs()) // a name that stays does no harm
-	cmd := b.command(ctx, s.BuildArgs(dir, image.BuildOptions{Network: b.o.network, Fresh: b.o.fresh}))
+	cmd := podmanCommand(ctx, b.podman, s.BuildArgs(dir, image.BuildOptions{
+		Network: cmp.Or(b.o.network, os.Getenv("AISB_BUILD_NETWORK")), Fresh: b.o.fresh,
+	}))
 	r, w, err := os.Pipe()
 	if err != nil {
 		return err
@@ -195,39 +194,9 @@ func (b *builder) layers(ctx context.Context, s image.Spec, p *progress) error {
 	return &exitError{code: exitPodman, err: fmt.Errorf("build the image: %w", err), hint: hint}
 }
 
-// command prepares a call that a signal ends together with its children: a
-// signal to podman alone leaves what the build is running to go on.
-func (b *builder) command(ctx context.Context, args []string) *exec.Cmd {
-	cmd := b.podman.Command(ctx, args...)
-	// The group is podman's own, see podman.Command.
-	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGTERM) }
-	cmd.WaitDelay = 10 * time.Second
-	return cmd
-}
-
-// output runs podman and returns its standard output; its errors hold the last
-// line of what it said.
+// output runs podman and returns its standard output.
 func (b *builder) output(ctx context.Context, args []string) ([]byte, error) {
-	cmd := b.command(ctx, args)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
-		return nil, &exitError{code: exitPodman, err: fmt.Errorf("podman: %s (%w)", saidLast(errs.String()), err),
-			hint: podman.Hint(errs.String())}
-	}
-	return out.Bytes(), nil
-}
-
-// saidLast is the line of podman's standard error that says what went wrong.
-func saidLast(text string) string {
-	last := ""
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "Error: ") || line != "" && !strings.HasPrefix(last, "Error: ") {
-			last = line
-		}
-	}
-	return strings.TrimPrefix(last, "Error: ")
+	return podmanOutput(ctx, b.podman, args)
 }
 
 // interrupted gives the error of a call that a signal ended the usual status.

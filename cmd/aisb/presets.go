@@ -1,9 +1,7 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"text/tabwriter"
@@ -35,8 +33,12 @@ are read off the image, so they depend on the flags that name one.`,
   aisb presets github
   aisb presets npm --harness claude`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			packages, err := o.knownPackages(os.Getenv)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			spec, err := o.configured(u, cmd.Flags())
+			if err != nil {
+				return err
+			}
+			packages, err := knownPackages(spec, os.Getenv)
 			if err != nil {
 				return err
 			}
@@ -51,13 +53,9 @@ are read off the image, so they depend on the flags that name one.`,
 	return cmd
 }
 
-// knownPackages are the package presets of the image that the flags name, as aisb
-// noted them when it was built. It asks podman nothing.
-func (o imageOptions) knownPackages(getenv func(string) string) ([]preset.Preset, error) {
-	s, err := o.spec()
-	if err != nil {
-		return nil, err
-	}
+// knownPackages are the package presets of an image, as aisb noted them when it was
+// built. It asks podman nothing.
+func knownPackages(s image.Spec, getenv func(string) string) ([]preset.Preset, error) {
 	state, err := sandbox.StateDir(getenv)
 	if err != nil {
 		return nil, err
@@ -144,10 +142,4 @@ func showPreset(u *ui, name string, packages []preset.Preset, asJSON bool) error
 		fmt.Fprintf(w, "\nnone known: 'aisb image build' asks the tool, if the image has it (--package adds it)\n")
 	}
 	return w.Flush()
-}
-
-func printJSON(out io.Writer, v any) error {
-	enc := json.NewEncoder(out)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
 }

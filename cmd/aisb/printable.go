@@ -43,7 +43,18 @@ func hidden(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
 // jsonEncoder writes JSON, a value a line, that is shown as it is: the standard
 // library escapes the controls of ASCII, and those above it in the same way
 // are what a terminal may obey.
-func jsonEncoder(w io.Writer) *json.Encoder { return json.NewEncoder(shownJSON{w}) }
+func jsonEncoder(w io.Writer) *json.Encoder {
+	enc := json.NewEncoder(shownJSON{w})
+	enc.SetEscapeHTML(false) // it stands in no web page
+	return enc
+}
+
+// printJSON writes a value over several lines, in the same way.
+func printJSON(w io.Writer, v any) error {
+	enc := jsonEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
 
 type shownJSON struct{ w io.Writer }
 

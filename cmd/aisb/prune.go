@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,13 +88,15 @@ func (o pruneOptions) run(ctx context.Context, u *ui, now time.Time) error {
 		return err
 	}
 	var errs []error
+	hint := ""
 	for _, s := range list {
 		if err := s.remove(); err != nil {
 			errs = append(errs, fmt.Errorf("%s %s: %w", s.Kind, s.Name, err))
+			hint = cmp.Or(hintOf(err), hint)
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return &exitError{code: 1, err: err}
+		return &exitError{code: 1, err: err, hint: hint}
 	}
 	return nil
 }
@@ -154,7 +157,7 @@ func staleImages(ctx context.Context, u *ui, before time.Time) ([]stale, error) 
 	}
 	images, used, err := b.old(ctx, before)
 	if err != nil {
-		return nil, &exitError{code: exitPodman, err: err}
+		return nil, err
 	}
 	var list []stale
 	for _, i := range images {

@@ -73,7 +73,7 @@ func printRuns(u *ui, list []control.Info, whole bool, now time.Time) error {
 	}
 	fmt.Fprintf(w, "NAME\tAGE\tNET\t%s\tPROJECT\tCOMMAND\n", head)
 	for _, r := range list {
-		command := printable(commandLine(r.Command))
+		command := printable(shellCommand(r.Command))
 		if cut := []rune(command); len(cut) > shownCommand && !whole {
 			command = string(cut[:shownCommand-3]) + "..."
 		}
@@ -136,18 +136,6 @@ func homeless(dir, home string) string {
 	return dir
 }
 
-// commandLine joins arguments so that one can tell where each ends.
-func commandLine(args []string) string {
-	words := make([]string, len(args))
-	for i, a := range args {
-		words[i] = a
-		if a == "" || strings.ContainsAny(a, " \t\n\"'\\$`;&|<>*?#") {
-			words[i] = strconv.Quote(a)
-		}
-	}
-	return strings.Join(words, " ")
-}
-
 // runJSON is a sandbox for jq. Bytes that are no UTF-8 come as U+FFFD.
 type runJSON struct {
 	Name    string     `json:"name"`
@@ -184,7 +172,5 @@ func printRunsJSON(u *ui, list []control.Info) error {
 		}
 		out = append(out, j)
 	}
-	enc := jsonEncoder(u.Out)
-	enc.SetIndent("", "  ")
-	return enc.Encode(out)
+	return printJSON(u.Out, out)
 }

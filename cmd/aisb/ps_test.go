@@ -25,8 +25,8 @@ func TestPrintRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `NAME           AGE       NET    PID  PROJECT       COMMAND
-aisb-a-000001  1m30s     inner  7    ~/a\u001b[2J  sh -c "echo \x1b]52;c;x\a" ""
-aisb-b-000002  starting  none   -    /srv/b        ` + strings.Repeat("é", 37) + `...
+aisb-a-000001  1m30s     inner  7    ~/a\u001b[2J  sh -c $'echo \033]52;c;x\007' ''
+aisb-b-000002  starting  none   -    /srv/b        '` + strings.Repeat("é", 36) + `...
 aisb-c-000003  silent           9                  ` + "\n"
 	if got := out.String(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)

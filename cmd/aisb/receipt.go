@@ -128,7 +128,7 @@ func refusalLines(r gate.Report) []string {
 			line = fmt.Sprintf("%s %s %d times (%s)", verb, what, f.Count, f.Reason)
 		}
 		if f.Allow != "" {
-			line += "; to allow it: --allow " + f.Allow
+			line += "; to allow it: --allow " + shellQuote(f.Allow)
 		}
 		if f.Host == policy.ServiceHost && f.Reason == policy.DialFailure {
 			line += fmt.Sprintf("; does a service listen at this machine's 127.0.0.1:%d?", f.Port)

@@ -17,8 +17,6 @@ const cliReference = "../../docs/cli.md"
 // reference is the help of all commands, as they print it.
 func reference(t *testing.T) []byte {
 	t.Helper()
-	t.Setenv("AISB_BASE_IMAGE", "")
-	t.Setenv("AISB_BUILD_NETWORK", "")
 	var b bytes.Buffer
 	b.WriteString("# The command line\n\nWhat each `--help` prints. Written by `make docs`; don't edit it.\n")
 	eachCommand(newRootCmd(&ui{}), func(cmd *cobra.Command) {
@@ -56,7 +54,6 @@ func TestReference(t *testing.T) {
 // TestManPages: each command has a manual page with its flags. AISB_MAN_DIR names
 // where they go.
 func TestManPages(t *testing.T) {
-	t.Setenv("AISB_BASE_IMAGE", "")
 	dir := os.Getenv("AISB_MAN_DIR")
 	if dir == "" {
 		dir = t.TempDir()

@@ -70,9 +70,7 @@ exploit. README.md lists what it does not stop.`,
 	completions(root)
 	// cobra's own errors (unknown command, wrong number of arguments) carry no
 	// status; give them that of wrong usage.
-	for _, cmd := range append(root.Commands(), root) {
-		cmd.Args = usageArgs(cmd.Args)
-	}
+	eachCommand(root, func(cmd *cobra.Command) { cmd.Args = usageArgs(cmd.Args) })
 	return root
 }
 

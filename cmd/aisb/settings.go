@@ -253,10 +253,10 @@ func (s *settings) origin(flag string, i int) string {
 	return "--" + flag
 }
 
-// guard refuses a run whose sandbox could write to the user's configuration file,
-// which decides what the next one may do.
+// guard refuses a run whose sandbox could write the user's configuration file, be it
+// there or not, which decides what the next one may do.
 func (o runOptions) guard(p *prepared) error {
-	if o.settings == nil || o.settings.realFile == "" || !agentWrites(o.settings.userFile, p.plan.Mounts) {
+	if o.settings == nil || !agentWrites(o.settings.userFile, p.plan.Mounts) {
 		return nil
 	}
 	if o.unsafeDir {

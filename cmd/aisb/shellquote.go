@@ -35,6 +35,15 @@ func shellQuote(arg string) string {
 	return b.String() + "'"
 }
 
+// shellCommand is a command line, so that one can tell where each argument ends.
+func shellCommand(argv []string) string {
+	words := make([]string, len(argv))
+	for i, arg := range argv {
+		words[i] = shellQuote(arg)
+	}
+	return strings.Join(words, " ")
+}
+
 // shellLines is a command line over lines, an option each, that a shell reads as
 // one.
 func shellLines(argv []string) string {

@@ -14,19 +14,34 @@ var otherNames = map[string][]string{
 	"mount":      {"volume"},
 	"shm-size":   {"shm"},
 	"project-ro": {"read-only", "readonly"},
-	"allow":      {"allowed-domains", "allow-host", "allow-domain"},
+	"allow":      {"allowed-domains", "allow-host", "allow-hosts", "allow-domain", "allow-domains", "allow-net"},
+	"deny":       {"block", "deny-domain", "deny-domains", "block-domains", "deny-network"},
+	"preset":     {"profile"},
+	"publish":    {"port"},
 	"workdir":    {"cwd", "cd"},
 }
+
+// needless are flags of podman run, and why a run here has none of them.
+var needless = map[string]string{
+	"rm": "a sandbox is removed when it ends: leave --rm out",
+	"i":  ownTerminal, "t": ownTerminal, "interactive": ownTerminal, "tty": ownTerminal,
+}
+
+const ownTerminal = "COMMAND has your stdin, and a terminal where you have one: leave the flag out"
 
 // flagError is the error of a flag that cmd doesn't have or can't read.
 func flagError(cmd *cobra.Command, err error) error {
 	e := &exitError{code: exitUsage, err: err, hint: "see '" + cmd.CommandPath() + " --help'"}
-	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
-		e.hint = didYouMean("--", flagsLike(cmd, unknown.GetSpecifiedName())) + e.hint
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		switch name := unknown.GetSpecifiedName(); {
+		case cmd.Name() == "run" && needless[name] != "":
+			e.hint = needless[name]
+		case unknown.GetSpecifiedShortnames() == "":
+			e.hint = didYouMean("--", flagsLike(cmd, name)) + e.hint
+		}
 	}
 	if strings.Contains(err.Error(), ": time: ") {
-		e.hint = "a time is written as 30s, 15m or 720h\n" + e.hint
+		e.hint = "a time is written as 30s, 15m, 12h or 7d\n" + e.hint
 	}
 	if text := err.Error(); strings.Contains(text, ": strconv.") {
 		what, _, _ := strings.Cut(text, ": strconv.") // a Go function says nothing to a user
@@ -62,7 +77,7 @@ func meantArgument(cmd *cobra.Command, args []string) string {
 	switch {
 	case len(args) == 0:
 	case !cmd.HasParent():
-		return "to run it in a sandbox: aisb run [FLAGS] -- " + strings.Join(args, " ") + "\n"
+		return "to run it in a sandbox: aisb run [FLAGS] -- " + shellCommand(args) + "\n"
 	case cmd.Name() == "gate":
 		return "a rule follows --allow, each one its own\n"
 	}

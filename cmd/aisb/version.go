@@ -33,9 +33,7 @@ func newVersionCmd(u *ui) *cobra.Command {
 				Parts: doctor.Versions(cmd.Context(), hostPath(os.Getenv("PATH"), maybeProject(os.Getwd, os.Getenv("HOME")))),
 			}
 			if asJSON {
-				enc := jsonEncoder(u.Out)
-				enc.SetIndent("", "  ")
-				return enc.Encode(v)
+				return printJSON(u.Out, v)
 			}
 			_, err := u.Out.Write(v.lines())
 			return err

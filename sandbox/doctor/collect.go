@@ -32,7 +32,7 @@ func Collect(ctx context.Context, h Host) Facts {
 		UID: h.UID, Env: map[string]string{}, Sysctl: map[string]string{},
 		RuntimeDir: h.RuntimeDir, RuntimeDirErr: h.RuntimeDirErr, Core: h.Core, CoreErr: h.CoreErr,
 		PodmanPath: h.Podman.Path, PodmanHidden: h.Hidden, PodmanConfErr: h.ConfErr,
-		PastaOptions: h.PastaOptions, Limits: h.Limits, Image: h.Image, Cgo: h.Cgo, Upstream: h.Upstream,
+		PastaOptions: h.PastaOptions, Limits: h.Limits, Settings: h.Settings, Image: h.Image, Cgo: h.Cgo, Upstream: h.Upstream,
 		Enclose: h.EncloseErr == "", EncloseErr: h.EncloseErr,
 	}
 	for _, name := range Variables {

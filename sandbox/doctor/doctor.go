@@ -95,6 +95,7 @@ var checks = []struct {
 	{"disk", "cache", "aisb's cache", judgeCacheDir},
 	{"disk", "storage", "podman's storage", judgeGraphRoot},
 	{"run", "binary", "aisb itself", judgeBinary},
+	{"run", "config", "configuration", judgeSettings},
 	{"run", "image", "image", judgeImage},
 	{"run", "git", "git tree here", judgeGit},
 	{"run", "closed", "closed inside", judgeClosed},

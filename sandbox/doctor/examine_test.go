@@ -189,6 +189,7 @@ var wild = []struct {
 	{"room for a run", func(f *Facts) { f.Graph.Free = 2 << 30 }, "disk.storage", OK, nil},
 
 	{"cgo", func(f *Facts) { f.Cgo = true }, "run.binary", Fail, []string{"CGO_ENABLED=0"}},
+	{"configuration", func(f *Facts) { f.Settings = Settings{"x.toml:2: unknown key", "did you mean allow?"} }, "run.config", Fail, []string{"x.toml:2", "did you mean"}},
 	{"no image", func(f *Facts) { f.Image.Tag = "" }, "run.image", Note, []string{"pi", "aisb image build"}},
 	{"image gone", func(f *Facts) { f.Image.Exists = failed(1, "") }, "run.image", Note, []string{"gone"}},
 	{"podman won't say", func(f *Facts) { f.Image.Exists = failed(125, "Error: boom\n") }, "run.image", Unknown, []string{"boom"}},
@@ -258,7 +259,7 @@ func TestEveryCheckBites(t *testing.T) {
 
 // TestNothingIsKnown: without facts, only what is seen by its absence is ok.
 func TestNothingIsKnown(t *testing.T) {
-	absent := []string{"user.ordinary", "podman.here", "kernel.apparmor", "kernel.selinux", "kernel.limits", "network.proxy", "run.binary", "run.git"}
+	absent := []string{"user.ordinary", "podman.here", "kernel.apparmor", "kernel.selinux", "kernel.limits", "network.proxy", "run.binary", "run.config", "run.git"}
 	r := Examine(Facts{UID: 1000})
 	for _, c := range r.Checks {
 		if c.State == OK && !slices.Contains(absent, c.ID) {

@@ -50,9 +50,10 @@ type Facts struct {
 	Home, State, Cache Place
 	Graph              Place // podman's storage
 
-	Cgo   bool // aisb was built with cgo
-	Image Image
-	Git   Git
+	Cgo      bool // aisb was built with cgo
+	Settings Settings
+	Image    Image
+	Git      Git
 }
 
 // Variables are those of the environment that are looked at.
@@ -115,6 +116,11 @@ type Place struct {
 	Free     uint64 // bytes that this user may fill
 }
 
+// Settings are aisb's configuration files.
+type Settings struct {
+	Err, Hint string // why a run would not begin, and what to do
+}
+
 // Image is what the next run would start.
 type Image struct {
 	Harness string
@@ -148,6 +154,7 @@ type Host struct {
 	Dir                       string // the current directory, "" if there is none
 	PastaOptions              []string
 	Limits                    []string // lines of podman.Limits.Enforceable
+	Settings                  Settings
 	Image                     Image
 	Cgo, Upstream             bool
 }

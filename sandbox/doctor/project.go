@@ -9,6 +9,13 @@ func judgeBinary(f Facts) result {
 	return ok("built without cgo")
 }
 
+func judgeSettings(f Facts) result {
+	if f.Settings.Err != "" {
+		return fail(f.Settings.Hint, "%s", f.Settings.Err)
+	}
+	return ok("can be read")
+}
+
 func judgeImage(f Facts) result {
 	i := f.Image
 	build := "to have that behind you: aisb image build"
