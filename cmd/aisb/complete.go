@@ -25,7 +25,8 @@ func completions(root *cobra.Command) {
 		"net-backend":        {"auto\tinner, pasta where the kernel is too old for it", "inner\tno network inside at all", "pasta\tone address mapped to the host's loopback"},
 		"on-new-exec-config": {"report\tname it in the receipt", "quarantine\tmove it out of the project"},
 	}
-	words := []string{"allow", "deny", "resolver", "package", "command", "memory", "cpus", "pids-limit", "min-free", "time", "name", "timeout", "older", "publish", "git-token", "proxy"}
+	words := []string{"allow", "deny", "resolver", "package", "command", "memory", "cpus", "pids-limit", "min-free", "time", "name", "timeout", "older", "publish", "git-token", "proxy",
+		"tmpfs-size", "shm-size", "unused", "drain", "listen", "metrics", "allow-client", "allow-user", "upstream-proxy", "build-network", "gate", "canary", "open"}
 	eachCommand(root, func(cmd *cobra.Command) {
 		for name, list := range values {
 			if cmd.Flags().Lookup(name) != nil {
@@ -38,8 +39,10 @@ func completions(root *cobra.Command) {
 				_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
 			}
 		}
-		if cmd.Flags().Lookup("home") != nil {
-			_ = cmd.RegisterFlagCompletionFunc("home", completeHome)
+		for name, do := range map[string]cobra.CompletionFunc{"home": completeHome, "env": completeVariable} {
+			if cmd.Flags().Lookup(name) != nil {
+				_ = cmd.RegisterFlagCompletionFunc(name, do)
+			}
 		}
 		switch cmd.CommandPath() {
 		case "aisb home inspect", "aisb home rm":
@@ -94,6 +97,17 @@ func completeHome(*cobra.Command, []string, string) ([]string, cobra.ShellCompDi
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return homesIn(state).Names(), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeVariable offers the names of the environment.
+func completeVariable(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	for _, v := range os.Environ() {
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, prefix) {
+			names = append(names, name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // unquoteUsages takes the marks of values (`FILE`) out of the flags' texts, which

@@ -41,7 +41,7 @@ func (n *noGate) Set(text string) error {
 }
 
 func (n *noGate) flag(f *pflag.FlagSet) {
-	f.Var(n, "no-gate", "open the names' addresses; =dns: name server too")
+	f.Var(n, "no-gate", "no proxy: open the addresses of allowed names\n(=dns: and the name server)")
 	f.Lookup("no-gate").NoOptDefVal = "true"
 }
 

@@ -22,7 +22,7 @@ type protectOptions struct {
 func (o *protectOptions) flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.protect, "protect", nil, "make `PATH` of the project read-only")
 	f.StringArrayVar(&o.noProtect, "no-protect", nil, "leave `PATH` writable, though the host may run it")
-	f.StringVar(&o.onNew, "on-new-exec-config", "", "do `X` with such new files: report, quarantine")
+	f.StringVar(&o.onNew, "on-new-exec-config", "", "what becomes of new files that the host may run:\n`X` is report (the default) or quarantine")
 }
 
 // checkNew reads what to do with what is new.

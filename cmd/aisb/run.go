@@ -57,11 +57,12 @@ func newRunCmd(u *ui) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [flags] [--] [COMMAND [ARG...]]",
 		Short: "run a harness or a command in a sandbox on the current directory",
-		Long: `run starts COMMAND, or the harness, in a container with the current directory at
-/project that reaches only what you allow. A RULE is HOST, *.HOST, HOST:PORT and
-more: 'aisb gate --help'. Flags after COMMAND belong to COMMAND. Status: its
-own, or 2 usage, 77 78 fence, 78 rules, 124 --timeout, 125 podman, 126 127
-COMMAND not run.`,
+		Long: `run starts COMMAND, or else the harness, in a container that has the current
+directory at /project and reaches only what you allow. A RULE is HOST, *.HOST,
+HOST:PORT and more: 'aisb gate --help'. Flags after COMMAND belong to COMMAND.
+
+The status is COMMAND's. 2: wrong usage, 77 and 78: the fence, 78: a file of
+rules or settings, 124: --timeout, 125: podman, 126 and 127: COMMAND can't run.`,
 		Example: `  aisb run --allow example.com -- curl https://example.com
   aisb run -e ANTHROPIC_API_KEY       # pi, which reaches its models alone
   aisb run -e ANTHROPIC_API_KEY --preset github,npm --harness claude`,
