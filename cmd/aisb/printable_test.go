@@ -78,6 +78,9 @@ func TestHostileNames(t *testing.T) {
 			checked{Host: hostile, Rule: hostile, Origin: hostile, Why: hostile, Hint: hostile, Allow: true}.printText(u)
 			return nil
 		}},
+		"dry run, JSON": {30, func(u *ui) error {
+			return printJSON(u.Out, dryText{Mounts: []dryMount{{Source: hostile}}, Notes: []string{hostile}})
+		}},
 		"check, JSON": {1, func(u *ui) error {
 			return checked{Host: hostile, Rule: hostile, Origin: hostile, Why: hostile, Hint: hostile, Allow: true}.print(u, true)
 		}},
