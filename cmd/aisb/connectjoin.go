@@ -6,8 +6,6 @@ import (
 	"net"
 	"os"
 	"syscall"
-
-	"golang.org/x/term"
 )
 
 // joinStreams passes bytes on in both directions, each until its own end: when one
@@ -28,7 +26,7 @@ func joinStreams(conn *net.TCPConn, from io.Reader, in, out *os.File, silent fun
 		}
 	}
 	out.Close()
-	if err != nil || term.IsTerminal(int(in.Fd())) {
+	if err != nil || isTerminal(in) {
 		// Nobody takes what else is said, or a person would have to press a key to
 		// hear of the end. The process ends, and the other direction with it.
 		return err

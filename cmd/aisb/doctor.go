@@ -80,12 +80,7 @@ func printReport(w io.Writer, r doctor.Report, asJSON bool) error {
 	if asJSON {
 		return printJSON(w, r)
 	}
-	for line := range strings.Lines(r.String()) {
-		if _, err := io.WriteString(w, printable(strings.TrimSuffix(line, "\n"))+"\n"); err != nil {
-			return err
-		}
-	}
-	return nil
+	return printLines(w, r.String())
 }
 
 // doctorHost is what openHost and run find out, without ending at the first

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/aisb-dev/aisb/sandbox"
 	"github.com/aisb-dev/aisb/sandbox/attack"
@@ -232,7 +231,7 @@ func (b *battery) hear(ctx context.Context, session *sandbox.Session, host sandb
 
 // draw shows on a terminal how far it is.
 func (b *battery) draw(n, total int) {
-	if f, ok := b.u.Err.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if f, ok := b.u.Err.(*os.File); ok && isTerminal(f) {
 		b.drawn = true
 		// Erase to the end of the line (ECMA-48, EL).
 		fmt.Fprintf(b.u.Err, "\raisb: attack %d of about %d\x1b[K", n, total)
@@ -249,16 +248,12 @@ func (b *battery) erase() {
 // print prints the report; the status is 1 when anything got out.
 func (b *battery) print(r attack.Report, asJSON bool) error {
 	b.erase()
+	show := func() error { return printLines(b.u.Out, r.String()) }
 	if asJSON {
-		if err := printJSON(b.u.Out, r); err != nil {
-			return err
-		}
-	} else {
-		for line := range strings.Lines(r.String()) {
-			if _, err := io.WriteString(b.u.Out, printable(strings.TrimSuffix(line, "\n"))+"\n"); err != nil {
-				return err
-			}
-		}
+		show = func() error { return printJSON(b.u.Out, r) }
+	}
+	if err := show(); err != nil {
+		return err
 	}
 	switch r.Verdict {
 	case attack.SomeOut:

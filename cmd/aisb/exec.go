@@ -150,8 +150,8 @@ func (o *execOptions) takeName(cmd *cobra.Command, args []string) (help bool, er
 
 // terminal decides about the command's terminal and input.
 func (o *execOptions) terminal() (tty bool, stdin *os.File, err error) {
-	in := term.IsTerminal(int(os.Stdin.Fd()))
-	tty = in && term.IsTerminal(int(os.Stdout.Fd()))
+	in := isTerminal(os.Stdin)
+	tty = in && isTerminal(os.Stdout)
 	if o.set("tty") {
 		tty = o.tty
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
-	"golang.org/x/term"
 
 	"github.com/aisb-dev/aisb/gate/history"
 	"github.com/aisb-dev/aisb/sandbox"
@@ -138,7 +137,7 @@ func findRun(u *ui, runs, prefix string) (string, error) {
 // show prints a log and, if that is wanted, what comes.
 func (o logsOptions) show(u *ui, f *os.File) error {
 	out, isFile := u.Out.(*os.File)
-	p := logPrinter{out: u.Out, table: !o.json && isFile && term.IsTerminal(int(out.Fd()))}
+	p := logPrinter{out: u.Out, table: !o.json && isFile && isTerminal(out)}
 	wait := func() error { return io.EOF }
 	if o.follow {
 		var err error

@@ -56,7 +56,7 @@ func nameHost(writable []mounts.Mount) (sandbox.Host, error) {
 	paths, err := sandbox.FindPaths(os.Getenv, uid)
 	if err != nil {
 		return sandbox.Host{}, &exitError{code: exitPodman, err: err,
-			hint: "log in as that user (ssh, a console, machinectl shell) rather than by su, or: loginctl enable-linger"}
+			hint: noRuntimeDir}
 	}
 	self, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -69,6 +69,9 @@ func nameHost(writable []mounts.Mount) (sandbox.Host, error) {
 	}
 	return sandbox.Host{Self: self, Exe: "/proc/self/exe", Podman: p, Conf: conf, Paths: paths, UID: uid}, err
 }
+
+// noRuntimeDir is what to do without XDG_RUNTIME_DIR.
+const noRuntimeDir = "log in as that user (ssh, a console, machinectl shell) rather than by su, or: loginctl enable-linger"
 
 // hasSystemd reports whether the user has a systemd session, which podman asks
 // for cgroups.

@@ -40,6 +40,16 @@ func printable(s string) string {
 // UTF-8.
 func hidden(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
 
+// printLines writes the lines of a text, each printable.
+func printLines(w io.Writer, text string) error {
+	for line := range strings.Lines(text) {
+		if _, err := io.WriteString(w, printable(strings.TrimSuffix(line, "\n"))+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // jsonEncoder writes JSON, a value a line, that is shown as it is: the standard
 // library escapes the controls of ASCII, and those above it in the same way
 // are what a terminal may obey.

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/aisb-dev/aisb/sandbox"
 )
 
@@ -29,7 +27,7 @@ type progress struct {
 
 func newProgress(u *ui) *progress {
 	f, ok := u.Err.(*os.File)
-	return &progress{u: u, tty: ok && term.IsTerminal(int(f.Fd()))}
+	return &progress{u: u, tty: ok && isTerminal(f)}
 }
 
 func (p *progress) step(text string) {

@@ -269,7 +269,7 @@ func (r *relay) stop() {
 // terminalSize is the user's terminal's size, and whether both stdin and stdout
 // are terminals: only then the command gets one of its own.
 func terminalSize() (rows, cols uint16, tty bool) {
-	if !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stdout.Fd())) {
+	if !isTerminal(os.Stdin) || !isTerminal(os.Stdout) {
 		return 0, 0, false
 	}
 	w, h, err := term.GetSize(int(os.Stdout.Fd()))

@@ -17,7 +17,7 @@ func runtimeDir() (string, error) {
 	paths, err := sandbox.FindPaths(os.Getenv, os.Getuid())
 	if err != nil {
 		return "", &exitError{code: exitPodman, err: err,
-			hint: "log in as that user (ssh, a console, machinectl shell) rather than by su, or: loginctl enable-linger"}
+			hint: noRuntimeDir}
 	}
 	return paths.Runtime, nil
 }
