@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -45,6 +46,9 @@ exploit. README.md lists what it does not stop.`,
 		},
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
+	root.CompletionOptions.DisableDefaultCmd = true // newCompletionCmd
+	help := newHelpCmd()
+	root.SetHelpCommand(help)
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		newRunCmd(u),
@@ -65,6 +69,8 @@ exploit. README.md lists what it does not stop.`,
 		newDoctorCmd(u),
 		newRulesetCmd(u),
 		newVersionCmd(u),
+		newCompletionCmd(u),
+		help,
 		newAttackInsideCmd(u),
 	)
 	completions(root)
@@ -84,6 +90,9 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 		var e *exitError
 		if err == nil || errors.As(err, &e) {
 			return err
+		}
+		if !cmd.HasSubCommands() && strings.HasPrefix(err.Error(), "unknown command ") {
+			err = fmt.Errorf("%q is one argument too many: %s takes none", args[0], cmd.CommandPath()) // cobra.NoArgs thinks of commands
 		}
 		hint := didYouMean(cmd.CommandPath()+" ", commandsLike(cmd, args))
 		if hint == "" {
