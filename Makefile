@@ -11,7 +11,7 @@ BUILD    = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.release=$
 FUZZTIME ?= 10s
 
 .NOTPARALLEL: # one target installs what the next needs
-.PHONY: help setup build run test unit lint fuzz spike e2e e2e-inner harnesses vm bench docs man soak lab clean
+.PHONY: help setup build run test unit lint fuzz spike e2e e2e-inner harnesses vm evidence bench docs man soak lab clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -51,6 +51,9 @@ vm: ## a Debian 13 that boots, with systemd, and sandboxes on it
 
 spike: ## the experiments that the design rests on, printed
 	tests/spike/run
+
+evidence: ## the tests of docs/threat-model.md, into docs/evidence.md
+	tests/evidence/run
 
 bench: ## ratios against other proxies, into docs/bench; FULL=1 takes longer
 	tests/bench/run

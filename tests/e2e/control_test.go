@@ -4,10 +4,12 @@ package e2e
 
 import (
 	"encoding/base64"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -97,5 +99,41 @@ func TestSwapWithoutChecks(t *testing.T) {
 	o.wantStatus(t, 0)
 	if o.stdout != "secret\n" {
 		t.Errorf("%q\n%s", o.stdout, o.stderr)
+	}
+}
+
+// TestProcessLimit: a limit of processes stops a fork bomb where the host lets aisb set
+// one. Where it doesn't, which a warning says, the bomb goes on.
+func TestProcessLimit(t *testing.T) {
+	const limit, bomb = 100, 150
+	forks := func(limit int) (int, outcome) {
+		t.Helper()
+		o := aisb(t, append([]string{"--pids-limit", strconv.Itoa(limit)}, allowed...), "python3", "-c", fmt.Sprintf(`import os, time
+n = 0
+try:
+    while n < %d:
+        if os.fork() == 0: time.sleep(60)
+        n += 1
+except OSError: pass
+print(n)`, bomb))
+		o.wantStatus(t, 0)
+		n, err := strconv.Atoi(strings.TrimSpace(o.stdout))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n, o
+	}
+	held, o := forks(limit)
+	if strings.Contains(o.stderr, "can't enforce --pids-limit") {
+		if held != bomb {
+			t.Errorf("%d processes without a limit, want %d: something else stops them", held, bomb)
+		}
+		return
+	}
+	if held >= limit {
+		t.Errorf("%d processes beside a limit of %d", held, limit)
+	}
+	if free, _ := forks(10 * bomb); free != bomb {
+		t.Errorf("%d processes below the limit, want %d", free, bomb)
 	}
 }
