@@ -161,6 +161,7 @@ func (o *checkOptions) judgeHere(u *ui) (judge, error) {
 	}
 	if !o.given() {
 		u.warnf("there are no rules to judge by, so nothing is allowed; give those of the run, by --allow or --allow-file")
+		u.hintf("all rules of a run here, those of configuration files and keys too: aisb run --dry-run")
 	}
 	g, err := gate.New(gate.Config{
 		Policy: p, Resolver: resolve.New(resolve.Config{Servers: servers}), Log: gate.NewLog(io.Discard, ""),

@@ -67,8 +67,7 @@ func (o *checkOptions) readExpectations() ([]expectation, error) {
 	}
 	list, err := parseExpectations(name, in)
 	if err != nil {
-		text := strings.Join(strings.Split(err.Error(), "\n"), "; ")
-		return nil, &exitError{code: exitConfig, err: errors.New(text), hint: "see 'aisb check --help'"}
+		return nil, &exitError{code: exitConfig, err: someErrors(err), hint: "see 'aisb check --help'"}
 	}
 	return list, nil
 }

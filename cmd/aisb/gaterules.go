@@ -69,13 +69,8 @@ const maxRuleErrors = 5
 // gateRuleError shows what is wrong with each rule. A rule of a flag is a
 // wrong call, one of a file a wrong file.
 func gateRuleError(err error) error {
-	all := []error{err}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		all = joined.Unwrap()
-	}
-	code, shown, hints := exitConfig, []error(nil), []string(nil)
-	for _, one := range all {
-		shown = append(shown, one)
+	code, hints := exitConfig, []string(nil)
+	for _, one := range unjoined(err) {
 		var e *policy.RuleError
 		if !errors.As(one, &e) {
 			continue
@@ -87,13 +82,19 @@ func gateRuleError(err error) error {
 			hints = append(hints, e.Suggestion)
 		}
 	}
-	if len(shown) > maxRuleErrors {
-		shown = append(shown[:maxRuleErrors], fmt.Errorf("and %d more", len(shown)-maxRuleErrors))
-	}
 	if hints == nil {
 		hints = []string{"leave the rule out; 'aisb gate --help' says what a rule may be"}
 	}
-	return &exitError{code: code, err: ruleErrors(shown), hint: strings.Join(hints, "\n")}
+	return &exitError{code: code, err: someErrors(err), hint: strings.Join(hints, "\n")}
+}
+
+// someErrors are the first of several, and how many more there are.
+func someErrors(err error) ruleErrors {
+	all := slices.Clone(unjoined(err))
+	if more := len(all) - maxRuleErrors; more > 0 {
+		all = append(all[:maxRuleErrors], fmt.Errorf("and %d more", more))
+	}
+	return all
 }
 
 // ruleErrors are several: a text in one line, where they can't have one each.

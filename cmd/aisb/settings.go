@@ -141,18 +141,9 @@ func (s *settings) untrusted() string {
 
 // fileError is the error of a configuration file: each wrong line by itself.
 func fileError(err error) error {
-	all := []error{err}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		all = joined.Unwrap()
-	}
-	var shown []error
+	shown := someErrors(err)
 	var hints []string
-	for i, one := range all {
-		if i == maxRuleErrors {
-			shown = append(shown, fmt.Errorf("and %d more", len(all)-i))
-			break
-		}
-		shown = append(shown, one)
+	for _, one := range shown {
 		hint := ""
 		if e, ok := errors.AsType[*config.Error](one); ok {
 			hint = e.Hint
@@ -164,7 +155,7 @@ func fileError(err error) error {
 			hints = append(hints, hint)
 		}
 	}
-	return &exitError{code: exitConfig, err: ruleErrors(shown), hint: strings.Join(hints, "\n")}
+	return &exitError{code: exitConfig, err: shown, hint: strings.Join(hints, "\n")}
 }
 
 // environmentLayer are the variables that override the files.

@@ -63,11 +63,7 @@ func (u *ui) fail(err error) int {
 		e = &exitError{code: 1, err: err}
 	}
 	if e.err != nil {
-		all := []error{e.err}
-		if joined, ok := e.err.(interface{ Unwrap() []error }); ok {
-			all = joined.Unwrap() // several wrong rules: a line for each
-		}
-		for _, one := range all {
+		for _, one := range unjoined(e.err) { // several wrong rules: a line for each
 			u.line("error: ", one.Error())
 		}
 		for h := range strings.SplitSeq(e.hint, "\n") {
@@ -77,6 +73,14 @@ func (u *ui) fail(err error) int {
 		}
 	}
 	return e.code
+}
+
+// unjoined are the errors in one that joins several (errors.Join), or that one.
+func unjoined(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	return []error{err}
 }
 
 // warnf says what is weaker than usual, or what the user may not expect.
