@@ -287,7 +287,7 @@ func TestClaimUnreadable(t *testing.T) {
 func TestRulesAreWhole(t *testing.T) {
 	none := []string{
 		"Name", "Image", "Prelude", "Argv", "Env", "Named", "Workdir", "Mounts", "Nested", "HomeVolume", "Backend",
-		"Protected", "Watch", "Quarantine", "Limits", "TmpfsSize", "MinFree", "TTY", "Rows", "Cols", "Share", "Publish", "Files",
+		"Protected", "Watch", "Quarantine", "Limits", "TmpfsSize", "MinFree", "TTY", "Rows", "Cols", "Share", "Publish", "Files", "Detached",
 	}
 	check := func(of reflect.Type, none ...string) {
 		for f := range of.Fields() {

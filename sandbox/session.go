@@ -12,7 +12,6 @@ import (
 	"github.com/aisb-dev/aisb/gate"
 	"github.com/aisb-dev/aisb/gate/fdmsg"
 	"github.com/aisb-dev/aisb/netpolicy"
-	"github.com/aisb-dev/aisb/sandbox/control"
 	"github.com/aisb-dev/aisb/sandbox/environ"
 	"github.com/aisb-dev/aisb/sandbox/handshake"
 	"github.com/aisb-dev/aisb/sandbox/podman"
@@ -65,7 +64,7 @@ type Session struct {
 
 	binary string // that the container runs
 
-	control *control.Server         // nil before others may come
+	reachable
 	giveUp  context.CancelCauseFunc // ends the start
 	running chan struct{}           // closed when the command is about to run
 	aborted chan struct{}           // closed when the start has failed

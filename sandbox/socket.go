@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -14,6 +15,12 @@ import (
 // errStopped ends a start that somebody else has asked to end.
 var errStopped = errors.New("stopped before the command ran")
 
+// reachable is what others reach a run by.
+type reachable struct {
+	control *control.Server // nil before others may come
+	keeper  atomic.Pointer[attacher]
+}
+
 // openControl lets other commands find the run and speak with it. It comes when
 // the gate is up, which removes the socket should aisb be killed.
 func (s *Session) openControl() error {
@@ -22,7 +29,7 @@ func (s *Session) openControl() error {
 		return err
 	}
 	s.control = server
-	server.Serve(control.Handler{Info: s.info, Stop: s.Stop, Exec: s.Exec})
+	server.Serve(control.Handler{Info: s.info, Stop: s.Stop, Exec: s.Exec, Attach: s.attach})
 	return nil
 }
 
@@ -37,7 +44,7 @@ func (s *Session) closeControl() {
 func (s *Session) info() control.Info {
 	i := control.Info{
 		Name: s.spec.Name, State: control.Starting, PID: os.Getpid(), Command: s.spec.Argv,
-		Net: string(s.spec.Net), Image: s.spec.Image, Started: s.created,
+		Net: string(s.spec.Net), Image: s.spec.Image, Started: s.created, Detached: s.spec.Detached,
 	}
 	for n, m := range s.spec.Mounts {
 		if n == 0 {

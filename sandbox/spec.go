@@ -80,6 +80,8 @@ type Spec struct {
 	TTY        bool
 	Rows, Cols uint16
 
+	Detached bool // no user is at its terminal: others may attach
+
 	Share           bool // files with running sandboxes that have other rights
 	AllowUserNS     bool
 	AllowUnenforced bool

@@ -48,11 +48,15 @@ func completions(root *cobra.Command) {
 		case "aisb home inspect", "aisb home rm":
 			cmd.ValidArgsFunction = completeHome
 		case "aisb logs", "aisb gate logs", "aisb gate replay":
-			cmd.ValidArgsFunction = completeRun
+			cmd.ValidArgsFunction = completeRun("log.jsonl")
+		case "aisb output":
+			cmd.ValidArgsFunction = completeRun(reportName)
 		case "aisb exec", "aisb shell":
-			cmd.ValidArgsFunction = completeRunning(false)
+			cmd.ValidArgsFunction = completeRunning(false, living)
+		case "aisb attach", "aisb wait":
+			cmd.ValidArgsFunction = completeRunning(false, detachedOnes)
 		case "aisb stop":
-			cmd.ValidArgsFunction = completeRunning(true)
+			cmd.ValidArgsFunction = completeRunning(true, living)
 		case "aisb presets":
 			cmd.ValidArgsFunction = cobra.FixedCompletions(presetNames(), cobra.ShellCompDirectiveNoFileComp)
 		case "aisb check":
@@ -61,33 +65,35 @@ func completions(root *cobra.Command) {
 	})
 }
 
-// completeRun offers the runs that have a log, the newest first, and files.
-func completeRun(_ *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	state, err := sandbox.StateDir(os.Getenv)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveDefault
-	}
-	logs, _ := filepath.Glob(filepath.Join(state, "runs", "*", "log.jsonl")) // the pattern is well formed
-	type run struct {
-		name string
-		when int64
-	}
-	var runs []run
-	for _, log := range logs {
-		name := filepath.Base(filepath.Dir(log))
-		if info, err := os.Stat(log); err == nil && strings.HasPrefix(name, prefix) {
-			runs = append(runs, run{name, info.ModTime().UnixNano()})
+// completeRun offers the runs that have left a file, the newest first, and files.
+func completeRun(file string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
+		state, err := sandbox.StateDir(os.Getenv)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		left, _ := filepath.Glob(filepath.Join(state, "runs", "*", file)) // the pattern is well formed
+		type run struct {
+			name string
+			when int64
+		}
+		var runs []run
+		for _, path := range left {
+			name := filepath.Base(filepath.Dir(path))
+			if info, err := os.Stat(path); err == nil && strings.HasPrefix(name, prefix) {
+				runs = append(runs, run{name, info.ModTime().UnixNano()})
+			}
+		}
+		slices.SortFunc(runs, func(a, b run) int { return cmp.Compare(b.when, a.when) })
+		var names []string
+		for _, r := range runs {
+			names = append(names, r.name)
+		}
+		return names, cobra.ShellCompDirectiveKeepOrder
 	}
-	slices.SortFunc(runs, func(a, b run) int { return cmp.Compare(b.when, a.when) })
-	var names []string
-	for _, r := range runs {
-		names = append(names, r.name)
-	}
-	return names, cobra.ShellCompDirectiveKeepOrder
 }
 
 // completeHome offers the homes that runs have used.

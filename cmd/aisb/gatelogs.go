@@ -92,6 +92,11 @@ func isFile(name string) bool {
 // findRun finds the newest run whose name begins so, with or without the "aisb-"
 // that names begin with; with "", of all.
 func findRun(u *ui, runs, prefix string) (string, error) {
+	return findRunWith(u, runs, prefix, "log.jsonl") // a run without a log had no gate
+}
+
+// findRunWith finds among the runs that have left a file.
+func findRunWith(u *ui, runs, prefix, file string) (string, error) {
 	entries, err := os.ReadDir(runs)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
@@ -100,9 +105,9 @@ func findRun(u *ui, runs, prefix string) (string, error) {
 	newest, when := "", time.Time{}
 	last, lastWhen := "", time.Time{} // of all runs, for the hint
 	for _, e := range entries {
-		info, err := os.Stat(filepath.Join(runs, e.Name(), "log.jsonl"))
+		info, err := os.Stat(filepath.Join(runs, e.Name(), file))
 		if err != nil {
-			continue // a run without a log had no gate
+			continue
 		}
 		if last == "" || info.ModTime().After(lastWhen) {
 			last, lastWhen = e.Name(), info.ModTime()

@@ -2,8 +2,9 @@
 // only way out is aisb's own allowlisting gate.
 //
 // One binary, three roles, told apart by argv[0] before anything else runs:
-// aisb (the command line), aisb-gate (the proxy, on the host) and aisb-entry
-// (pid 1 of the container). docs/architecture.md has the picture.
+// aisb (the command line, and as aisb-supervisor what a detached run leaves),
+// aisb-gate (the proxy, on the host) and aisb-entry (pid 1 of the container).
+// docs/architecture.md has the picture.
 package main
 
 import (
@@ -28,6 +29,8 @@ func main() {
 		os.Exit(proc.Main())
 	case doctor.Name:
 		os.Exit(doctor.Main(os.Args[1:]))
+	case supervisorName:
+		os.Exit(supervise(os.Args[1:]))
 	}
 	os.Exit(cli(os.Args[1:], &ui{Out: os.Stdout, Err: os.Stderr}))
 }

@@ -148,6 +148,8 @@ type runJSON struct {
 	Backend string     `json:"backend,omitempty"`
 	Image   string     `json:"image,omitempty"`
 	Ports   []portJSON `json:"ports,omitempty"`
+
+	Detached bool `json:"detached,omitempty"`
 }
 
 // portJSON is a published port.
@@ -161,7 +163,7 @@ func printRunsJSON(u *ui, list []control.Info) error {
 	for _, r := range list {
 		j := runJSON{
 			Name: r.Name, State: string(r.State), PID: r.PID, Project: string(r.Project), Command: r.Command,
-			Net: r.Net, Backend: r.Backend, Image: r.Image,
+			Net: r.Net, Backend: r.Backend, Image: r.Image, Detached: r.Detached,
 		}
 		for _, p := range r.Ports {
 			j.Ports = append(j.Ports, portJSON(p))

@@ -32,6 +32,9 @@ type remote interface {
 	Killed() <-chan struct{} // closed once Kill was called
 }
 
+// resizer is a remote whose terminal is further away than its stream.
+type resizer interface{ Resize(rows, cols uint16) error }
+
 // relay joins the user's terminal or pipes with the command's until the command
 // ends. podman is not in between: a byte crosses aisb once.
 type relay struct {
@@ -94,32 +97,30 @@ func startRelay(c remote, u *ui, held chan os.Signal, stdin *os.File, tty ttyOpt
 	return r, nil
 }
 
-// tell says what comes up in a run meanwhile.
-func (r *relay) tell(s *sandbox.Session) {
-	go r.tellGateDied(s.GateDied())
-	go r.tellTrouble(s.Trouble())
-	go r.tellTrouble(s.Appeared())
-}
+func (r *relay) tell(s *sandbox.Session) { tellAll(r.ui, s, r.done) }
 
-// tellGateDied has a goroutine of its own, since a terminal that is held up or a
-// pipe that nobody reads holds up who writes to it.
-func (r *relay) tellGateDied(died <-chan struct{}) {
-	select {
-	case <-died:
-		r.ui.line("error: ", "the gate has ended: the sandbox reaches nothing any more")
-	case <-r.done:
-	}
-}
-
-// tellTrouble tells of names as it comes up, in the same way.
-func (r *relay) tellTrouble(trouble <-chan string) {
-	for {
+// tellAll says what comes up in a run until done. Each kind has a goroutine of its
+// own, since a terminal that is held up or a pipe that nobody reads holds up who
+// writes to it.
+func tellAll(u *ui, s *sandbox.Session, done <-chan struct{}) {
+	go func() {
 		select {
-		case text := <-trouble:
-			r.ui.line("warning: ", text)
-		case <-r.done:
-			return
+		case <-s.GateDied():
+			u.line("error: ", "the gate has ended: the sandbox reaches nothing any more")
+		case <-done:
 		}
+	}()
+	for _, trouble := range []<-chan string{s.Trouble(), s.Appeared()} {
+		go func() {
+			for {
+				select {
+				case text := <-trouble:
+					u.line("warning: ", text)
+				case <-done:
+					return
+				}
+			}
+		}()
 	}
 }
 
@@ -224,6 +225,10 @@ func (r *relay) resize() {
 		size, err = unix.IoctlGetWinsize(int(r.stdout.Fd()), unix.TIOCGWINSZ)
 	}
 	if err != nil {
+		return
+	}
+	if r, ok := r.remote.(resizer); ok {
+		_ = r.Resize(size.Row, size.Col) // an error means that it has ended
 		return
 	}
 	// Not by Fd, which would make reading from it block for good.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -18,7 +17,7 @@ func cli(args []string, u *ui) int {
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		unquoteUsages(root)
 	}
-	if err := root.ExecuteContext(context.Background()); err != nil {
+	if err := root.ExecuteContext(u.super.context()); err != nil {
 		return u.fail(err)
 	}
 	return 0
@@ -55,6 +54,9 @@ exploit. README.md lists what it does not stop.`,
 		newPsCmd(u),
 		newExecCmd(u),
 		newShellCmd(u),
+		newAttachCmd(u),
+		newOutputCmd(u),
+		newWaitCmd(u),
 		newStopCmd(u),
 		newLogsCmd(u),
 		newPruneCmd(u),

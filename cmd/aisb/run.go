@@ -44,7 +44,8 @@ type runOptions struct {
 	allowUserNS, unenforced, keepRoot bool
 	tty                               ttyOptions
 
-	dry dryOptions
+	dry      dryOptions
+	detached detachOptions
 
 	settings *settings // what of all this came from where
 	sessionOptions
@@ -69,9 +70,12 @@ rules or settings, 124: --timeout, 125: podman, 126 and 127: COMMAND can't run.`
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.argv = args
-			err := o.dry.check()
+			err := errors.Join(o.dry.check(), o.detached.check(o.tty))
 			if err != nil {
 				return err
+			}
+			if o.detached.on && !o.dry.on && u.super == nil {
+				return o.detached.sendAway(u)
 			}
 			if o.settings, err = configure(u, cmd.Flags()); err != nil {
 				return err
@@ -112,6 +116,7 @@ func (o *runOptions) flags(f *pflag.FlagSet) {
 	f.BoolVar(&o.ephemeralHome, "ephemeral-home", false, "keep nothing of /home/agent")
 	o.git.flags(f)
 	o.publish.flags(f)
+	o.detached.flags(f)
 	o.sessionOptions.flags(f)
 	o.imageOptions.flags(f)
 	o.prompts.flags(f)
@@ -137,6 +142,7 @@ func run(ctx context.Context, u *ui, o runOptions) error {
 	if err != nil {
 		return o.settings.blame(err)
 	}
+	u.super.terminal(&p.spec)
 	if o.dry.on {
 		defer removeEmpty(os.Getenv)
 	}

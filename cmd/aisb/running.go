@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -105,8 +106,13 @@ func controlError(err error) error {
 	return &exitError{code: exitPodman, err: err}
 }
 
-// completeRunning offers the names of running sandboxes.
-func completeRunning(many bool) cobra.CompletionFunc {
+// detachedOnes are the runs that can be attached to.
+func detachedOnes(runs []control.Info) []control.Info {
+	return slices.DeleteFunc(living(runs), func(r control.Info) bool { return !r.Detached })
+}
+
+// completeRunning offers the names of running sandboxes of a kind.
+func completeRunning(many bool, kind func([]control.Info) []control.Info) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 && !many {
 			return nil, cobra.ShellCompDirectiveDefault
@@ -116,7 +122,7 @@ func completeRunning(many bool) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		var names []string
-		for _, r := range living(list) {
+		for _, r := range kind(list) {
 			if strings.HasPrefix(r.Name, prefix) {
 				names = append(names, r.Name+"\t"+printable(string(r.Project)))
 			}

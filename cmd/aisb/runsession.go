@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
 	"time"
 
 	"github.com/aisb-dev/aisb/sandbox"
@@ -28,9 +27,9 @@ func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec
 		}
 		return startError(err)
 	}
-	relay, err := startRelay(session, u, held, os.Stdin, tty)
+	with, err := accompany(u, session, held, tty)
 	late := interruptedError(startCtx, "the command ran") // it came when that was just about to
-	stop()                                                // from here on the relay passes the signals on
+	stop()                                                // from here on it passes the signals on
 	if err != nil {
 		session.Kill()
 		session.Wait(ctx)
@@ -41,11 +40,11 @@ func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec
 	}
 	limit := o.limit(session)
 	pruned := session.Prune(time.Now())
-	relay.tell(session)
-	through := relay.flush()
+	with.tell(session)
+	through := with.flush()
 	result := session.Wait(ctx)
 	tooLong := limit.ended()
-	relay.stop()
+	with.stop()
 	if through {
 		// Otherwise nobody reads what aisb writes: the receipt would get stuck too.
 		receipt(u, spec, result, time.Since(session.Started()))

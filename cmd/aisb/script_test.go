@@ -17,8 +17,9 @@ import (
 // TestMain lets the scripts call the real command line as aisb.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		doctor.Name: func() { os.Exit(doctor.Main(os.Args[1:])) },
-		"aisb":      func() { os.Exit(cli(os.Args[1:], &ui{Out: os.Stdout, Err: os.Stderr})) },
+		doctor.Name:    func() { os.Exit(doctor.Main(os.Args[1:])) },
+		supervisorName: func() { os.Exit(supervise(os.Args[1:])) },
+		"aisb":         func() { os.Exit(cli(os.Args[1:], &ui{Out: os.Stdout, Err: os.Stderr})) },
 	})
 }
 

@@ -20,7 +20,7 @@ var runSections = []section{
 	{"Environment", "env"},
 	{"Files", "workdir"},
 	{"Git and ports", "git-identity"},
-	{"The sandbox", "name"},
+	{"The sandbox", "detach"},
 	{"Image", "harness"},
 	{"Limits", "pids-limit"},
 	{"Weaker than usual", "allow-userns"},

@@ -30,6 +30,8 @@ type ui struct {
 	Out io.Writer
 	Err io.Writer
 
+	super *supervisor // in the process of a detached run
+
 	raw atomic.Bool // the terminal is in raw mode: a line needs its own return
 }
 

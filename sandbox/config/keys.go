@@ -54,7 +54,9 @@ var Keys = []Key{
 // FlagsOnly are flags of 'aisb run' that no file may hold, each with the reason.
 var FlagsOnly = map[string]string{
 	"tty-raw": "who opens the terminal to a sandbox should do so each time",
+	"detach":  "of one run",
 	"name":    "of one run",
+	"tty":     "of one run",
 	"timeout": "of one run",
 	"help":    "it asks",
 	"dry-run": "it asks",

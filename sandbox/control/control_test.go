@@ -170,7 +170,7 @@ func TestBadClients(t *testing.T) {
 	}
 	for _, bytes := range []string{
 		"", "GET / HTTP/1.1\r\n\r\n", "\xff\xff\xff\xff", "\x00\x00\x00\x05{", message("no json"), message("[]"), message("null"),
-		message(`{"op":"exec"}`), message(`{"op":"exec","exec":{"Argv":[]}}`), message(`{"op":7}`), message(`{"op":"attach"}`),
+		message(`{"op":"exec"}`), message(`{"op":"exec","exec":{"Argv":[]}}`), message(`{"op":7}`), message(`{"op":"attach"}`), message(`{"op":"dance"}`),
 	} {
 		c, err := net.Dial("unix", filepath.Join(runtime, "r", SocketName))
 		if err != nil {
@@ -201,8 +201,8 @@ func TestBadClients(t *testing.T) {
 		}
 	}
 	c := dial(t, runtime, "r")
-	_, _, err := c.ask(Request{Op: "attach"}, answerTimeout)
-	if refused, ok := errors.AsType[*Error](err); !ok || refused.Hint == "" || !strings.Contains(refused.Text, `"attach"`) {
+	_, _, err := c.ask(Request{Op: "dance"}, answerTimeout)
+	if refused, ok := errors.AsType[*Error](err); !ok || refused.Hint == "" || !strings.Contains(refused.Text, `"dance"`) {
 		t.Errorf("an unknown request: %v", err)
 	}
 }

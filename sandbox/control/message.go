@@ -23,6 +23,8 @@ const (
 	OpInfo Op = "info"
 	OpStop Op = "stop"
 	OpExec Op = "exec"
+
+	OpAttach Op = "attach" // of a detached sandbox alone
 )
 
 // Request is what a client says.
@@ -33,10 +35,13 @@ type Request struct {
 	// Exec comes with OpExec. Its environment goes over the sandbox's own; an empty
 	// directory means that of the first command, a relative one lies in the project.
 	Exec *handshake.Exec `json:"exec,omitempty"`
+
+	Attach *Attach `json:"attach,omitempty"` // with OpAttach
 }
 
 // Answer is what it hears. That to OpExec comes with descriptors: the socket of
-// handshake.Exec, and the command's terminal or pipes.
+// handshake.Exec, and the command's terminal or pipes; that to OpAttach likewise
+// with the socket of AttachControl and AttachEnd, and streams.
 type Answer struct {
 	Err  *Error `json:"err,omitempty"`
 	Info *Info  `json:"info,omitempty"` // with OpInfo
@@ -71,6 +76,7 @@ type Info struct {
 	// Writable are the host's directories and files in which the sandbox can write,
 	// the project among them.
 	Writable []handshake.Bytes `json:"writable,omitempty"`
+	Detached bool              `json:"detached,omitempty"`
 }
 
 // Port is a port of the host's loopback that leads to one in the sandbox.

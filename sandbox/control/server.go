@@ -35,6 +35,8 @@ type Handler struct {
 	Stop func(grace time.Duration)
 	// Exec starts a command. Its files are the client's.
 	Exec func(ctx context.Context, x handshake.Exec) ([]*os.File, error)
+	// Attach joins a client with the first command. Its files are the client's.
+	Attach func(ctx context.Context, a Attach) ([]*os.File, error)
 }
 
 // Server is the socket of one sandbox.
@@ -160,7 +162,13 @@ func (s *Server) serve(ctx context.Context, c *net.UnixConn, h Handler) {
 		<-ctx.Done()
 	case OpExec:
 		if r.Exec != nil {
-			serveExec(ctx, conn, h, *r.Exec)
+			files, err := h.Exec(ctx, *r.Exec)
+			answer(conn, files, err)
+		}
+	case OpAttach:
+		if r.Attach != nil {
+			files, err := h.Attach(ctx, *r.Attach)
+			answer(conn, files, err)
 		}
 	default:
 		_ = conn.Send(Answer{Err: &Error{
@@ -170,8 +178,8 @@ func (s *Server) serve(ctx context.Context, c *net.UnixConn, h Handler) {
 	}
 }
 
-func serveExec(ctx context.Context, conn *fdmsg.Conn, h Handler, x handshake.Exec) {
-	files, err := h.Exec(ctx, x)
+// answer hands a client what it has asked for, or tells why not.
+func answer(conn *fdmsg.Conn, files []*os.File, err error) {
 	if err != nil {
 		refused, ok := errors.AsType[*Error](err)
 		if !ok {
@@ -180,7 +188,7 @@ func serveExec(ctx context.Context, conn *fdmsg.Conn, h Handler, x handshake.Exe
 		_ = conn.Send(Answer{Err: refused})
 		return
 	}
-	// When the client is gone, closing these is the end of the command.
+	// When the client is gone, closing these is the end of its command.
 	_ = conn.Send(Answer{}, files...)
 	for _, f := range files {
 		f.Close()

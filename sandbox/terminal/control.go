@@ -129,11 +129,14 @@ func (f *Filter) special(dst []byte, s sequence) []byte {
 	case ">u":
 		if _, ok := s.number(0); ok && f.o.Answers {
 			pass = true
-			f.traces.pushKeys()
+			f.traces.pushKeys(s.params)
 		}
 	case "=u":
 		pass = f.o.Answers && digits(s.params)
 		f.traces.keys = pass && s.params != "0" || f.traces.keys && !pass
+		if pass {
+			f.traces.values.keys = s.params
+		}
 	case ">m", ">n":
 		pass = f.otherKeys(s)
 	case "$p", "?$p":
@@ -153,6 +156,7 @@ func (f *Filter) special(dst []byte, s sequence) []byte {
 	case " q":
 		n, ok := s.number(0)
 		pass, f.traces.shape = ok, ok && n != 0
+		f.traces.values.shape = string(f.seq)
 	case "?c": // of the Linux console: the cursor's shape
 		pass = digits(s.params)
 		f.traces.softCursor = pass && s.params != "" && s.params != "0"
@@ -207,6 +211,7 @@ func (f *Filter) popKeys(dst []byte, s sequence) []byte {
 	default:
 		*depth -= max(n, 1)
 	}
+	f.traces.values.pop(f.traces.screen(), max(n, 1))
 	return append(dst, f.seq...)
 }
 
@@ -218,6 +223,7 @@ func (f *Filter) otherKeys(s sequence) bool {
 		return false
 	}
 	f.traces.otherKeys = s.kind == ">n" || value != "" && value != "0"
+	f.traces.values.otherKeys = string(f.seq)
 	return true
 }
 

@@ -23,6 +23,8 @@ type traces struct {
 	softCursor         bool    // the Linux console's
 	otherKeys          bool    // xterm's modifyOtherKeys
 
+	values settings
+
 	keys    bool   // flags of Kitty's keyboard protocol were set without being pushed
 	pushed  [2]int // on the main screen and the alternate one (each has its own)
 	titles  int    // pushed
@@ -95,16 +97,23 @@ func (t *traces) cleared() {
 	t.mode(modeOf(true, "1047"), false)
 	t.mode(modeOf(true, "1049"), false)
 	t.pushed, t.margins = [2]int{}, false
+	t.values.pushed = [2][]string{}
 }
 
-func (t *traces) keyDepth() *int {
+// screen is the index of what is shown among the two screens.
+func (t *traces) screen() int {
 	if t.alternate() {
-		return &t.pushed[1]
+		return 1
 	}
-	return &t.pushed[0]
+	return 0
 }
 
-func (t *traces) pushKeys() { *t.keyDepth()++ }
+func (t *traces) keyDepth() *int { return &t.pushed[t.screen()] }
+
+func (t *traces) pushKeys(flags string) {
+	*t.keyDepth()++
+	t.values.push(t.screen(), flags)
+}
 
 // maxKeys is more than any terminal keeps of pushed flags.
 const maxKeys = 64

@@ -83,7 +83,7 @@ func leftovers(t *testing.T) map[string]bool {
 	for _, dir := range runs {
 		out[dir] = true
 	}
-	for _, role := range []string{"aisb-gate", "aisb-entry", "pasta", "conmon"} {
+	for _, role := range []string{"aisb-supervisor", "aisb-gate", "aisb-entry", "pasta", "conmon"} {
 		for _, pid := range find(role) {
 			out[fmt.Sprintf("process %s %d", role, pid)] = true
 		}
