@@ -14,7 +14,8 @@ type Entry struct {
 	// Sum is its content: of a file a hash, or what the kernel tells of a large
 	// one; of a link where it leads.
 	Sum string
-	// Settings are those of git's configuration, of a file that is one.
+	// Settings are those of git's configuration, of a file that is one; nil when it
+	// was not read.
 	Settings []Setting
 }
 

@@ -1,6 +1,8 @@
 package protect
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -19,74 +21,78 @@ func (s Setting) Key() string {
 	return s.Section + "." + s.Sub + "." + s.Name
 }
 
-// ParseGitConfig reads git's configuration (git-config(1), "Syntax"). What
-// comes before a line that can't be read is returned with the error: git itself
-// refuses such a file.
+// ParseGitConfig reads git's configuration as git does (git-config(1), "Syntax", and
+// git_parse_source in config.c). A line that can't be read is an error, for which git
+// refuses the file; what else there is comes with it, since other programs that
+// read it may not.
 func ParseGitConfig(text string) ([]Setting, error) {
 	p := configParser{rest: strings.TrimPrefix(text, "\ufeff"), line: 1}
+	var first error
 	for {
-		p.skipBlank()
-		if p.rest == "" {
-			return p.list, nil
-		}
+		line := p.line
+		c := p.next()
 		var err error
-		switch c := p.rest[0]; {
+		switch {
+		case p.ended:
+			return p.list, first
+		case isSpace(c):
 		case c == '#' || c == ';':
 			p.skipLine()
 		case c == '[':
 			err = p.section()
 		default:
-			err = p.setting()
+			err = p.setting(c)
 		}
 		if err != nil {
-			return p.list, fmt.Errorf("line %d: %w", p.line, err)
+			p.skipLine()
+			first = cmp.Or(first, fmt.Errorf("line %d: %w", line, err))
 		}
 	}
 }
 
 type configParser struct {
-	rest string
-	line int
-	in   Setting // section and subsection of now
-	list []Setting
+	rest  string
+	line  int
+	last  byte // what next has returned
+	ended bool
+	in    Setting // section and subsection of now
+	list  []Setting
 }
 
-func (p *configParser) skipBlank() {
-	for p.rest != "" && strings.ContainsRune(" \t\r\n\v\f", rune(p.rest[0])) {
+// next takes a byte. CR LF is the end of a line, and so is that of the text.
+func (p *configParser) next() byte {
+	if p.rest == "" {
+		p.ended, p.last = true, '\n'
+		return p.last
+	}
+	if strings.HasPrefix(p.rest, "\r\n") {
+		p.rest = p.rest[1:]
+	}
+	p.last, p.rest = p.rest[0], p.rest[1:]
+	if p.last == '\n' {
+		p.line++
+	}
+	return p.last
+}
+
+// skipLine takes what is left of a line.
+func (p *configParser) skipLine() {
+	for p.last != '\n' {
 		p.next()
 	}
 }
 
-func (p *configParser) skipLine() {
-	_, p.rest, _ = strings.Cut(p.rest, "\n")
-	p.line++
-}
-
-// next takes a byte; 0 is the end.
-func (p *configParser) next() byte {
-	if p.rest == "" {
-		return 0
-	}
-	c := p.rest[0]
-	p.rest = p.rest[1:]
-	if c == '\n' {
-		p.line++
-	}
-	return c
-}
-
 // section reads [name], [name "sub"] and the old form [name.sub].
 func (p *configParser) section() error {
-	p.next()
-	var name strings.Builder
 	p.in = Setting{}
+	var name strings.Builder
 	for {
 		switch c := p.next(); {
 		case c == ']':
-			p.in.Section, p.in.Sub, _ = strings.Cut(strings.ToLower(name.String()), ".")
+			p.enter(name.String())
 			return nil
-		case c == ' ' || c == '\t' || c == '\r':
-			return p.subsection(strings.ToLower(name.String()))
+		case isSpace(c):
+			return p.subsection(name.String())
 		case isKey(c) || c == '.':
 			name.WriteByte(c)
 		default:
@@ -95,68 +101,70 @@ func (p *configParser) section() error {
 	}
 }
 
-// subsection reads what follows the name of a section, which is the first part of a
-// key; [a.b "c"] is section a with b.c in it.
 func (p *configParser) subsection(name string) error {
-	p.rest = strings.TrimLeft(p.rest, " \t\r")
-	if p.next() != '"' {
-		return fmt.Errorf("a subsection without its quotes")
+	for isSpace(p.last) && p.last != '\n' {
+		p.next()
+	}
+	if p.last != '"' {
+		return errors.New("a subsection without its quotes")
 	}
 	var sub strings.Builder
-	if section, more, ok := strings.Cut(name, "."); ok {
-		name = section
-		sub.WriteString(more + ".")
-	}
-	p.in.Section = name
 	for {
-		end := p.rest == "" // a zero byte is one as any other
 		c := p.next()
 		switch c {
 		case '"':
 			if p.next() != ']' {
-				return fmt.Errorf("a section without its bracket")
+				return errors.New("a section without its bracket")
 			}
-			p.in.Sub = sub.String()
+			p.enter(name, sub.String())
 			return nil
 		case '\\':
-			end = p.rest == ""
 			c = p.next()
 		}
-		if c == '\n' || end {
-			return fmt.Errorf("a section that doesn't end")
+		if c == '\n' {
+			return errors.New("a section that doesn't end")
 		}
 		sub.WriteByte(c)
 	}
+}
+
+// enter begins a section. Of its name only what comes before the first dot is that
+// of the section, whichever form has the rest (parse_config_key in config.c).
+func (p *configParser) enter(name string, sub ...string) {
+	section, rest, dotted := strings.Cut(strings.ToLower(name), ".")
+	if dotted {
+		sub = append([]string{rest}, sub...)
+	}
+	p.in = Setting{Section: section, Sub: strings.Join(sub, ".")}
 }
 
 func isKey(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-'
 }
 
+// isSpace tells what git takes for blank: neither VT nor FF (sane_ctype in its ctype.c).
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
+
 // setting reads NAME = VALUE, or NAME alone, which means true.
-func (p *configParser) setting() error {
-	n := 0
-	for n < len(p.rest) && isKey(p.rest[n]) {
-		n++
+func (p *configParser) setting(c byte) error {
+	if !isKey(c) {
+		return fmt.Errorf("%q is no setting", c)
 	}
-	if n == 0 {
-		return fmt.Errorf("%q is no setting", p.rest[:min(len(p.rest), 1)])
+	var name strings.Builder
+	for ; isKey(c); c = p.next() {
+		name.WriteByte(c)
+	}
+	for c == ' ' || c == '\t' {
+		c = p.next()
 	}
 	s := p.in
-	s.Name = strings.ToLower(p.rest[:n])
-	p.rest = strings.TrimLeft(p.rest[n:], " \t")
-	end := p.rest == ""
-	switch c := p.next(); {
-	case c == '=':
-		p.rest = strings.TrimLeft(p.rest, " \t")
-		value, err := p.value()
-		if err != nil {
+	s.Name, s.Value = strings.ToLower(name.String()), "true"
+	if c == '=' {
+		var err error
+		if s.Value, err = p.value(); err != nil {
 			return err
 		}
-		s.Value, _, _ = strings.Cut(value, "\x00") // git takes it for a string of C
-	case c == '\n', c == '\r', end:
-		s.Value = "true"
-	default:
+	} else if c != '\n' {
 		return fmt.Errorf("%q after the name of a setting", c)
 	}
 	if s.Section != "" { // git takes one before any section, and nothing asks for it
@@ -166,52 +174,47 @@ func (p *configParser) setting() error {
 }
 
 // value reads to the end of a line: quotes, escapes, comments, and lines that go
-// on after a backslash. Blanks at the end don't count.
+// on after a backslash. Blanks around it don't count, and nothing after a NUL does,
+// which ends it for git, too.
 func (p *configParser) value() (string, error) {
 	var b strings.Builder
 	quoted, kept := false, 0
 	for {
-		end := p.rest == ""
 		c := p.next()
+		if !quoted && (c == '#' || c == ';') {
+			p.skipLine()
+			c = p.last
+		}
 		switch {
-		case (end || c == '\n') && quoted:
-			return "", fmt.Errorf("a quote that doesn't end")
-		case end || c == '\n':
-			return b.String()[:kept], nil
+		case c == '\n' && quoted:
+			return "", errors.New("a quote that doesn't end")
+		case c == '\n':
+			value, _, _ := strings.Cut(b.String()[:kept], "\x00")
+			return value, nil
+		case isSpace(c) && !quoted:
+			if b.Len() > 0 {
+				b.WriteByte(c)
+			}
+			continue
 		case c == '"':
 			quoted = !quoted
-			kept = b.Len()
-			continue
-		case !quoted && (c == '#' || c == ';'):
-			p.skipLine()
-			return b.String()[:kept], nil
 		case c == '\\':
-			skip, err := p.escape(&b)
-			if err != nil {
+			if err := p.escape(&b); err != nil {
 				return "", err
 			}
-			if skip {
-				continue
-			}
-			kept = b.Len()
-			continue
+		default:
+			b.WriteByte(c)
 		}
-		b.WriteByte(c)
-		if quoted || c != ' ' && c != '\t' && c != '\r' {
-			kept = b.Len()
-		}
+		kept = b.Len()
 	}
 }
 
-// escape reads what follows a backslash; skip says that it was the end of a line.
-func (p *configParser) escape(b *strings.Builder) (skip bool, err error) {
+// escape reads what follows a backslash. The end of a line there is none.
+func (p *configParser) escape(b *strings.Builder) error {
 	c := p.next()
-	if c == '\r' && strings.HasPrefix(p.rest, "\n") {
-		c = p.next()
-	}
 	switch c {
 	case '\n':
-		return true, nil
+		return nil
 	case 'n':
 		c = '\n'
 	case 't':
@@ -220,8 +223,8 @@ func (p *configParser) escape(b *strings.Builder) (skip bool, err error) {
 		c = '\b'
 	case '"', '\\':
 	default:
-		return false, fmt.Errorf("unknown escape %q", c)
+		return fmt.Errorf("unknown escape %q", c)
 	}
 	b.WriteByte(c)
-	return false, nil
+	return nil
 }

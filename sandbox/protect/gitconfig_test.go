@@ -39,6 +39,18 @@ var configs = []struct {
 	{text: "[a] b = \\q\n", bad: true},
 	{text: "[a] b c\n", bad: true},
 	{text: "[a] one = 1\n]", want: "a.one=1", bad: true},
+	// What one program refuses another may read.
+	{text: "[a] b = \"open\n[core] pager = x\n", want: "core.pager=x", bad: true},
+	{text: "[a\nx = y\n[core] pager = x\n", want: "core.pager=x", bad: true},
+	{text: "?\n[core] pager = x\n", want: "core.pager=x", bad: true},
+	// Each of these git takes.
+	{text: "[filter.a \"b\"] clean = x\n", want: "filter.a.b.clean=x"},
+	{text: "[filter\r\"b\"] clean = x\n", want: "filter.b.clean=x"},
+	{text: "[a \"x\x00\"]\n[core] pager = x\n", want: "core.pager=x"},
+	{text: "[a] b = x\x00 ]\n c = d\n", want: "a.b=x a.c=d"},
+	{text: "[alias] x = \r!sh\n y = \"\" !sh\n", want: "alias.x=!sh alias.y=!sh"},
+	{text: "[a] b = x \\\n\n[a] c = \"\"\n", want: "a.b=x  a.c="},
+	{text: "[a] b = x \\", want: "a.b=x "},
 }
 
 func text(list []Setting) string {
@@ -125,11 +137,7 @@ func TestExecutes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var keys []string
-	for _, s := range Executes(settings) {
-		key, _, _ := strings.Cut(s, "=")
-		keys = append(keys, key)
-	}
+	keys := NewlyExecutes(nil, settings)
 	want := []string{"core.hookspath", "core.fsmonitor", "core.sshcommand", "include.path", "includeif.gitdir:~/x/.path", "filter.a.b.clean",
 		"diff.x.textconv", "merge.m.driver", "alias.up", "credential.https://example.com.helper", "remote.evil.url"}
 	if !slices.Equal(keys, want) {
@@ -157,6 +165,18 @@ func TestExecutes(t *testing.T) {
 	}
 	if got := NewlyExecutes(settings, settings); got != nil {
 		t.Errorf("newly: %q", got)
+	}
+	// However a section is written, and of both of a name with "=" in it.
+	for text, want := range map[string]string{
+		"[filter.a \"b\"] clean = x": "filter.a.b.clean", "[filter.a.b] clean = x": "filter.a.b.clean", "[filter \"\"] clean = x": "filter.clean",
+		"[filter \"a=1\"] clean = x\n[filter \"a=2\"] clean = x":       "filter.a=1.clean filter.a=2.clean",
+		"[sendemail \"work\"] sendmailCmd = x":                         "sendemail.work.sendmailcmd",
+		"[lfs \"customtransfer.x\"] path = x\n[tar \"x\"] command = x": "lfs.customtransfer.x.path tar.x.command",
+	} {
+		list, err := ParseGitConfig(text)
+		if got := strings.Join(NewlyExecutes(nil, list), " "); got != want || err != nil {
+			t.Errorf("%q: %q, %v, want %q", text, got, err, want)
+		}
 	}
 }
 

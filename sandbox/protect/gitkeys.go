@@ -2,7 +2,6 @@ package protect
 
 import (
 	"path"
-	"slices"
 	"strings"
 )
 
@@ -76,6 +75,8 @@ var executes = []struct {
 	{key: "tar.*.command", what: namesCommand},
 	{key: "gc.recentobjectshook", what: namesCommand},
 	{key: "imap.tunnel", what: namesCommand},
+	{key: "imap.*.tunnel", what: namesCommand},
+	{key: "svn.authorsprog", what: namesCommand},
 	{key: "sendemail.sendmailcmd", what: namesCommand},
 	{key: "sendemail.headercmd", what: namesCommand},
 	{key: "sendemail.*.smtpserver", what: namesCommand}, // of an identity
@@ -113,8 +114,8 @@ func judgeSetting(s Setting) (what naming, runs bool) {
 			continue
 		}
 		switch {
-		case three: // SECTION.*.NAME
-			if s.Sub == "" || sub != "*" || name != s.Name {
+		case three: // SECTION.*.NAME; a subsection may be empty
+			if sub != "*" || name != s.Name {
 				continue
 			}
 		case rest == "*": // any name
@@ -131,27 +132,18 @@ func judgeSetting(s Setting) (what naming, runs bool) {
 	return namesNothing, false
 }
 
-// Executes are the settings in which git is told to run something, or where
-// to read more, as KEY=VALUE.
-func Executes(list []Setting) []string {
-	var out []string
-	for _, s := range list {
-		if _, runs := judgeSetting(s); runs {
-			out = append(out, s.Key()+"="+s.Value)
-		}
-	}
-	return out
-}
-
-// NewlyExecutes are the keys of settings that make git run something and that
-// were not there before, or other.
+// NewlyExecutes are the keys of settings that tell git to run something, or where to
+// read more, and that were not there before, or other.
 func NewlyExecutes(before, now []Setting) []string {
-	had := Executes(before)
+	had, told := map[Setting]bool{}, map[string]bool{} // an agent can have written very many
+	for _, s := range before {
+		had[s] = true
+	}
 	var keys []string
-	for _, s := range Executes(now) {
-		key, _, _ := strings.Cut(s, "=")
-		if !slices.Contains(had, s) && !slices.Contains(keys, key) {
-			keys = append(keys, key)
+	for _, s := range now {
+		if _, runs := judgeSetting(s); runs && !had[s] && !told[s.Key()] {
+			told[s.Key()] = true
+			keys = append(keys, s.Key())
 		}
 	}
 	return keys
@@ -171,7 +163,7 @@ type Named struct {
 // run. Who uses them looks which of them exist.
 func NamedPaths(list []Setting, home string) []Named {
 	var out []Named
-	have := map[Named]bool{}
+	have := map[Named]bool{} // a command can have a hundred thousand words
 	add := func(n Named) {
 		if rest, ok := strings.CutPrefix(n.Path, "~/"); ok && home != "" {
 			n.Path = home + "/" + rest

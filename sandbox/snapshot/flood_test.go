@@ -46,7 +46,7 @@ func TestConfigurationIsRead(t *testing.T) {
 	}
 	write(t, dir+"/.git/config", "[core]\n\thooksPath = tools\n")
 	look := Take(trees(t, dir), set(t), plenty, nil)
-	if e := look.Entries[".git/config"]; len(protect.Executes(e.Settings)) != 1 || look.Cut {
+	if e := look.Entries[".git/config"]; len(protect.NewlyExecutes(nil, e.Settings)) != 1 || look.Cut {
 		t.Errorf("%+v, cut %v", e, look.Cut)
 	}
 	// One that is too large to be read is said to be.
