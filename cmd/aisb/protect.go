@@ -66,7 +66,7 @@ func plantedLines(u *ui, p sandbox.Planted) {
 		u.warnf("the project was not looked through to its end for what the host may execute (%d names seen)", p.Names)
 	}
 	if p.Closed > 0 {
-		u.warnf("%s in the project can't be looked into", plural(p.Closed, "directory", "directories"))
+		u.warnf("%s in the project can't be looked at", plural(p.Closed, "directory or file", "directories and files"))
 	}
 }
 

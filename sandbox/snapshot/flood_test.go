@@ -37,6 +37,24 @@ func TestFlood(t *testing.T) {
 	}
 }
 
+// Nor does one that fills one directory.
+func TestFloodOfOneDirectory(t *testing.T) {
+	for _, in := range []string{"", ".vscode/"} {
+		dir := t.TempDir()
+		for i := range 200 {
+			write(t, fmt.Sprintf("%s/%s%d.code-workspace", dir, in, i), "")
+		}
+		write(t, dir+"/.git/config", "")
+		write(t, dir+"/.vscode/x", "")
+		look := Take(trees(t, dir), set(t), Limits{Entries: 1000, Time: time.Minute, Found: 100}, nil)
+		for _, name := range []string{".vscode", ".git/config"} {
+			if _, ok := look.Entries[name]; !ok || !look.Cut || len(look.Entries) > 60 {
+				t.Errorf("%q: %s was found: %v, cut: %v, %d in all", in, name, ok, look.Cut, len(look.Entries))
+			}
+		}
+	}
+}
+
 // What git's configuration says is read however much else there is to be read.
 func TestConfigurationIsRead(t *testing.T) {
 	dir := t.TempDir()

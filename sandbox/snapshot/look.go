@@ -62,7 +62,7 @@ type Look struct {
 	Items   map[string]Item
 	Names   int // that were looked at
 	Cut     bool
-	Closed  int // directories that can't be read
+	Closed  int // directories and files that can't be looked at
 
 	read, configs int64 // bytes of files, and of git's configuration
 }
@@ -83,7 +83,11 @@ func Take(trees []Tree, set *protect.Set, limits Limits, before *Look) Look {
 	for i, t := range trees {
 		from := map[string]protect.Dir{".": t.From}
 		for rel, rule := range t.Named {
-			if kind, err := kindAt(t.File, rel); err == nil {
+			kind, err := kindAt(t.File, rel)
+			if errors.Is(err, unix.ELOOP) {
+				rel, kind, err = linkOnTheWay(t.File, rel)
+			}
+			if err == nil {
 				l.named(i, rel, kind, rule, from)
 			}
 		}
@@ -150,11 +154,15 @@ func (l *looker) add(tree int, f Found) {
 	item := Item{Tree: tree, Rel: f.Path}
 	fd, err := open(int(t.File.Fd()), f.Path, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
-		return // it has gone meanwhile
+		if !errors.Is(err, unix.ENOENT) { // it has gone meanwhile
+			l.Closed++
+		}
+		return
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil {
+		l.Closed++
 		return
 	}
 	e.Kind = kindOfMode(st.Mode)
@@ -208,6 +216,20 @@ func (l *looker) file(fd int, shown string, item Item, e *protect.Entry) {
 	if e.Rule.GitConfig {
 		e.Settings, _ = protect.ParseGitConfig(string(text)) // what can't be read git doesn't take either
 	}
+}
+
+// linkOnTheWay is the first symbolic link in a path of a tree: what that leads to would be
+// taken for what lies at the path.
+func linkOnTheWay(root *os.File, rel string) (string, protect.Kind, error) {
+	for i, c := range rel {
+		if c != '/' {
+			continue
+		}
+		if kind, err := kindAt(root, rel[:i]); err != nil || kind == protect.Link {
+			return rel[:i], kind, err
+		}
+	}
+	return rel, protect.Other, unix.ENOENT // it has gone meanwhile
 }
 
 // kindAt is what lies at a path of a tree.

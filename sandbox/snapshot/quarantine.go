@@ -23,10 +23,11 @@ type Moved struct {
 // mostDeep bounds how deep a directory is copied.
 const mostDeep = 100
 
-// repositoryNames are what makes a directory a repository and tells git what to
+// repositoryNames are files that make a directory a repository and tell git what to
 // run. They are moved out of one that became one: what else lies in it may have
-// been there before.
-var repositoryNames = []string{"HEAD", "config", "config.worktree", "commondir", "hooks"}
+// been there before, as directories named config and hooks often are. Without HEAD it
+// is none, whatever stays.
+var repositoryNames = []string{"HEAD", "config", "config.worktree", "commondir"}
 
 // Quarantine moves what is new to a directory of the user's that no sandbox
 // writes to. Nothing there is replaced. Call it when nobody inside lives.
@@ -40,16 +41,20 @@ func (w *Watch) Quarantine(dir string, changes []protect.Change) []Moved {
 		if !ok {
 			continue
 		}
+		m := Moved{Path: c.Path}
 		parts := []string{""}
 		if c.Rule == w.Set.Bare() {
-			parts = repositoryNames
+			parts = slices.DeleteFunc(slices.Clone(repositoryNames), func(name string) bool {
+				kind, err := kindAt(tree, path.Join(rel, name))
+				return err != nil || kind == protect.Directory
+			})
+			if len(parts) == 0 {
+				m.Err = errors.New("no file in it makes it a repository")
+			}
 		}
-		m := Moved{Path: c.Path}
 		for _, part := range parts {
 			err := move(tree, path.Join(rel, part), filepath.Join(dir, filepath.FromSlash(c.Path), part))
-			if err != nil && (part == "" || !errors.Is(err, unix.ENOENT)) {
-				m.Err = errors.Join(m.Err, err)
-			}
+			m.Err = errors.Join(m.Err, err)
 		}
 		moved = append(moved, m)
 	}

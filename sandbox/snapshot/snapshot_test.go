@@ -148,6 +148,52 @@ func TestAfter(t *testing.T) {
 	}
 }
 
+// What a name is there for but can't be opened is told of.
+func TestNotLookedAt(t *testing.T) {
+	dir := t.TempDir()
+	w := watch(t, dir)
+	at, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+	for path := 0; err == nil && path < unix.PathMax-20; path += 201 {
+		name := strings.Repeat("d", min(200, unix.PathMax-path-6))
+		var next int
+		if err = unix.Mkdirat(at, name, 0o755); err == nil {
+			next, err = unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY, 0)
+		}
+		unix.Close(at)
+		at = next
+	}
+	if err == nil {
+		err = unix.Mknodat(at, ".envrc", unix.S_IFREG|0o644, 0)
+	}
+	unix.Close(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := w.After(plenty); o.Closed != 1 || o.Changes != nil {
+		t.Errorf("%+v", o)
+	}
+}
+
+// What git's configuration names can come to lie behind a link.
+func TestNamedBehindLink(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/real/hooks/pre-commit", "")
+	ts := trees(t, dir)
+	l := Take(ts, set(t), plenty, nil)
+	for _, rel := range []string{"tools/git/hooks", "gone/hooks"} {
+		if _, err := l.Name(ts, 0, rel, protect.NamedRule, set(t), plenty); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := NewWatch(set(t), ts, l)
+	if err := os.Symlink("real", dir+"/tools"); err != nil {
+		t.Fatal(err)
+	}
+	if c := w.After(plenty).Changes; len(c) != 1 || c[0].Path != "tools" || c[0].Kind != protect.Link || !c[0].New {
+		t.Errorf("%+v", c)
+	}
+}
+
 func TestAppeared(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/.envrc", "")
@@ -205,6 +251,8 @@ func TestQuarantine(t *testing.T) {
 				dir = onMemory(t)
 			}
 			write(t, dir+"/kept/HEAD.txt", "mine")
+			write(t, dir+"/app/config/routes", "mine")
+			write(t, dir+"/app/hooks/use.js", "mine")
 			write(t, dir+"/.envrc", "old")
 			w := watch(t, dir)
 			w.Left = []string{"left"}
@@ -212,8 +260,8 @@ func TestQuarantine(t *testing.T) {
 			write(t, dir+"/left/.envrc", "the user lets it")
 			write(t, dir+"/.vscode/deep/er/tasks.json", "{}")
 			write(t, dir+"/sub/.git/config", "")
-			for _, name := range []string{"HEAD", "objects/x", "refs/x", "config"} {
-				write(t, filepath.Join(dir, "kept", name), "")
+			for _, name := range []string{"kept/HEAD", "kept/objects/x", "kept/refs/x", "kept/config", "app/HEAD", "app/objects/x", "app/refs/x"} {
+				write(t, filepath.Join(dir, name), "")
 			}
 			victim := t.TempDir()
 			write(t, victim+"/precious", "1")
@@ -235,6 +283,7 @@ func TestQuarantine(t *testing.T) {
 			want := map[string]bool{
 				dir + "/.envrc": true, dir + "/left/.envrc": true, dir + "/.vscode": false, dir + "/.idea": false, dir + "/sub/.git/config": true,
 				dir + "/kept/HEAD": false, dir + "/kept/config": false, dir + "/kept/HEAD.txt": true, dir + "/kept/objects/x": true,
+				dir + "/app/HEAD": false, dir + "/app/config/routes": true, dir + "/app/hooks/use.js": true,
 				victim + "/precious": true, aside + "/run/.vscode/deep/er/tasks.json": true, aside + "/run/kept/config": true,
 			}
 			for path, there := range want {

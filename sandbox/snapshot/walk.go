@@ -12,6 +12,7 @@ import (
 	"path"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -132,6 +133,7 @@ func (w *walker) take(r *reader, err error) {
 		w.out.Closed++
 	}
 	w.out.Entries += r.entries
+	w.out.Cut = w.out.Cut || r.cut
 	w.out.Found = append(w.out.Found, r.found...)
 	for _, t := range r.tasks {
 		w.add(t)
@@ -152,6 +154,8 @@ type reader struct {
 
 	// Of the directory that was read last.
 	entries int
+	crowd   int  // things that count of which there can be any number
+	cut     bool // there were more than are taken
 	found   []Found
 	tasks   []task
 	marks   protect.Marks
@@ -165,7 +169,7 @@ type inner struct {
 }
 
 func (r *reader) read(t task) error {
-	r.entries, r.found, r.tasks, r.marks, r.inner = 0, r.found[:0], r.tasks[:0], 0, r.inner[:0]
+	r.entries, r.crowd, r.cut, r.found, r.tasks, r.marks, r.inner = 0, 0, false, r.found[:0], r.tasks[:0], 0, r.inner[:0]
 	fd, err := openDir(r.root, t.rel)
 	if errors.Is(err, unix.EACCES) && t.rel != "." && r.ours(t.rel) {
 		r.found = append(r.found, Found{Path: t.rel, Kind: protect.Directory, Rule: protect.ClosedRule})
@@ -225,6 +229,14 @@ func (r *reader) entry(t task, name []byte, kind protect.Kind) {
 		return
 	}
 	rel := path.Join(t.rel, string(name))
+	if v.Rule != nil && (v.Member || strings.HasPrefix(v.Rule.Path, "*")) {
+		// One directory alone can have millions, for each of which a file would be
+		// opened. What has a name of its own is still found, and the repository.
+		if r.crowd++; r.crowd > r.limits.Found/2 {
+			r.cut = true
+			return
+		}
+	}
 	if v.Rule != nil {
 		r.found = append(r.found, Found{Path: rel, Kind: kind, Rule: v.Rule, Member: v.Member})
 	}
@@ -240,53 +252,4 @@ func (r *reader) bare(t task) {
 	for _, e := range r.inner {
 		r.entry(task{t.rel, protect.Repository}, []byte(e.name), e.kind)
 	}
-}
-
-func kindOf(fd int, name []byte, kind byte) protect.Kind {
-	switch kind {
-	case unix.DT_REG:
-		return protect.File
-	case unix.DT_DIR:
-		return protect.Directory
-	case unix.DT_LNK:
-		return protect.Link
-	case unix.DT_UNKNOWN: // the file system doesn't tell
-		var st unix.Stat_t
-		if unix.Fstatat(fd, string(name), &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
-			return kindOfMode(st.Mode)
-		}
-	}
-	return protect.Other
-}
-
-func kindOfMode(mode uint32) protect.Kind {
-	switch mode & unix.S_IFMT {
-	case unix.S_IFREG:
-		return protect.File
-	case unix.S_IFDIR:
-		return protect.Directory
-	case unix.S_IFLNK:
-		return protect.Link
-	}
-	return protect.Other
-}
-
-// noLinks resolves below a directory, through no link at all (openat2(2)).
-const noLinks = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
-
-// open opens rel below a directory.
-func open(dir int, rel string, flags uint64) (int, error) {
-	how := &unix.OpenHow{Flags: flags | unix.O_CLOEXEC, Resolve: noLinks}
-	for {
-		fd, err := unix.Openat2(dir, rel, how)
-		// EAGAIN: something was renamed meanwhile.
-		if err == unix.EINTR || err == unix.EAGAIN {
-			continue
-		}
-		return fd, err
-	}
-}
-
-func openDir(dir int, rel string) (int, error) {
-	return open(dir, rel, unix.O_RDONLY|unix.O_DIRECTORY)
 }

@@ -63,7 +63,7 @@ type Outcome struct {
 	Changes []protect.Change
 	Names   int  // that were looked at
 	Cut     bool // there may be more
-	Closed  int  // more directories than at the start can't be looked into
+	Closed  int  // so many more directories and files than at the start can't be looked at
 }
 
 // After looks once more, and says what is new or other.
