@@ -2,14 +2,9 @@ package mounts
 
 import (
 	"cmp"
-	"errors"
-	"io/fs"
 	"path/filepath"
 	"slices"
-	"strings"
-	"unicode/utf8"
-
-	"golang.org/x/sys/unix"
+	"time"
 
 	"github.com/aisb-dev/aisb/sandbox/protect"
 	"github.com/aisb-dev/aisb/sandbox/snapshot"
@@ -31,7 +26,12 @@ type guard struct {
 	left    []string // paths on the host that stay writable (--no-protect)
 
 	opened map[string]*source
-	names  int // that git's configuration has named
+
+	// Of what git's configuration and links name.
+	names    int // that may be paths
+	taken    int // paths that are there
+	until    time.Time
+	followed map[[2]string]bool // configurations outside of the trees, by who leads there
 }
 
 // wanted is something to be protected.
@@ -49,7 +49,7 @@ func (p *Plan) protectPivots(h Host, o Options, project *source) error {
 	if err != nil {
 		return err
 	}
-	g := &guard{Plan: p, o: o, h: h, project: project, set: set, opened: map[string]*source{}}
+	g := &guard{Plan: p, o: o, h: h, project: project, set: set, opened: map[string]*source{}, followed: map[[2]string]bool{}}
 	if err := g.findTrees(); err != nil {
 		return err
 	}
@@ -185,53 +185,6 @@ func (g *guard) isLeft(path string) bool {
 	return slices.ContainsFunc(g.left, func(left string) bool { return within(path, left) })
 }
 
-// mountAll turns what was found into mounts, the most telling first.
-func (g *guard) mountAll() error {
-	all, err := g.collect()
-	if err != nil {
-		return err
-	}
-	if err := g.checkLeft(all); err != nil {
-		return err
-	}
-	slices.SortFunc(all, func(a, b wanted) int {
-		return cmp.Or(
-			cmp.Compare(slices.Index(protect.Groups, a.rule.Group), slices.Index(protect.Groups, b.rule.Group)),
-			cmp.Compare(strings.Count(a.path, "/"), strings.Count(b.path, "/")),
-			cmp.Compare(a.path, b.path))
-	})
-	var over, others []string
-	for _, w := range all {
-		if len(over) > 0 && utf8.ValidString(over[len(over)-1]) || !utf8.ValidString(w.path) {
-			over = append(over, w.show)
-			continue
-		}
-		mounts, err := g.mountsOf(w)
-		if err != nil {
-			return err
-		}
-		if len(g.Protected)+len(mounts) > mostProtected {
-			over = append(over, w.show)
-			continue
-		}
-		g.Protected = append(g.Protected, mounts...)
-		if w.rule.Path == "" && w.rule != protect.UserRule {
-			others = append(others, w.show)
-		}
-	}
-	if len(others) > 0 {
-		g.notef("read-only inside, too, since git's configuration or a link in a protected directory leads there, or you may not look into it: %s", list(others))
-	}
-	if len(over) > 0 {
-		g.warnf("not read-only inside, since that would be more than %d mounts or podman can't mount such a name: %s; what is changed there is told at the end", mostProtected, list(over))
-	}
-	if err := g.holes(all); err != nil {
-		return err
-	}
-	sortMounts(g.Protected)
-	return nil
-}
-
 // collect lists what is to be protected, and refuses what can't be: a link leads
 // elsewhere, maybe to a secret that the mount would show, and a file with another
 // name can be written to under that.
@@ -256,10 +209,23 @@ func (g *guard) collect() ([]wanted, error) {
 			list = append(list, wanted{path: path, show: shown, rule: e.Rule, item: item, dir: e.Kind == protect.Directory})
 		}
 	}
-	// What lies in another is read-only with that.
-	return slices.DeleteFunc(slices.Clone(list), func(w wanted) bool {
-		return slices.ContainsFunc(list, func(o wanted) bool { return o.dir && o.path != w.path && within(w.path, o.path) })
-	}), nil
+	return outermost(list), nil
+}
+
+// outermost leaves out what lies in another: it is read-only with that.
+func outermost(list []wanted) []wanted {
+	dirs := map[string]bool{}
+	for _, w := range list {
+		dirs[w.path] = dirs[w.path] || w.dir
+	}
+	return slices.DeleteFunc(list, func(w wanted) bool {
+		for dir := w.path; dir != "/"; {
+			if dir = filepath.Dir(dir); dirs[dir] {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // checkLeft refuses a --no-protect that opens nothing: the user means something
@@ -280,19 +246,4 @@ func (g *guard) checkLeft(list []wanted) error {
 		}
 	}
 	return nil
-}
-
-// opening says whether a source was there when the look was, and is the same.
-func (g *guard) opening(w wanted) (*source, error) {
-	s, err := g.source(w.path)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) {
-			return nil, refuse("run aisb again when nothing is changing it", "%q has changed meanwhile", w.show)
-		}
-		return nil, err
-	}
-	if s.ino != w.item.Ino || s.dev != w.item.Dev {
-		return nil, refuse("run aisb again when nothing is changing it", "%q has changed meanwhile", w.show)
-	}
-	return s, nil
 }

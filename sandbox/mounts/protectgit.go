@@ -5,23 +5,27 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/aisb-dev/aisb/sandbox/protect"
 	"github.com/aisb-dev/aisb/sandbox/snapshot"
 )
 
-// mostRounds bounds how long a chain of includes and links is followed; git
-// itself follows ten includes (config.c, MAX_INCLUDE_DEPTH).
-const mostRounds = 10
-
-// mostNames bounds what configurations may name in all: an agent can write one, and
-// aisb would look for each at the next start.
-const mostNames = 10_000
+// Bounds of what git's configuration and links may name, since an agent can have written
+// any number: of a chain of includes and links (git itself follows ten,
+// MAX_INCLUDE_DEPTH in config.c), of names that may be paths, each of which is looked for
+// at the next start, and of paths that are there.
+const (
+	mostRounds = 10
+	mostNames  = 50_000
+	mostTaken  = 1000
+)
 
 // namedPaths protects what git's configuration names and what links in protected
 // directories lead to, as far as it lies where the agent can write. Each may name
 // more.
 func (g *guard) namedPaths() error {
+	g.until = time.Now().Add(snapshot.AtStart.Time)
 	done := map[string]bool{}
 	if err := g.globalConfig(); err != nil {
 		return err
@@ -51,7 +55,8 @@ func (g *guard) namedBy(shown string) error {
 		return nil
 	}
 	if e.Kind == protect.Link && e.Member {
-		return g.linked(shown, path, e.Sum)
+		// The host executes what it leads to.
+		return g.take(shown, "leads to", from(filepath.Dir(path), e.Sum), protect.LinkedRule)
 	}
 	if e.Rule.GitConfig {
 		return g.config(shown, filepath.Dir(path), g.workTrees(filepath.Dir(path), e.Settings), e.Settings)
@@ -81,13 +86,22 @@ func (g *guard) workTrees(gitDir string, settings []protect.Setting) []string {
 // config protects what a configuration in dir names.
 func (g *guard) config(shown, dir string, tops []string, settings []protect.Setting) error {
 	names := protect.NamedPaths(settings, g.h.Home)
-	if g.names += len(names); g.names > mostNames {
+	looks := len(names)
+	if _, inside := g.look.Entries[shown]; inside {
+		looks *= len(tops)
+	}
+	if g.names += looks; g.names > mostNames {
 		return refuse("look at it, then remove it, or leave it to the agent: --no-protect "+shown,
 			"%q and others before it name more than %d files, which would be looked for and protected", shown, mostNames)
 	}
 	for _, n := range names {
 		if n.Include {
-			if err := g.name(shown, from(dir, n.Path), n, protect.IncludedRule); err != nil {
+			path := from(dir, n.Path)
+			err := g.outside(shown, path, tops)
+			if err == nil {
+				err = g.name(shown, path, n, protect.IncludedRule)
+			}
+			if err != nil {
 				return err
 			}
 			continue
@@ -105,42 +119,44 @@ func (g *guard) config(shown, dir string, tops []string, settings []protect.Sett
 	return nil
 }
 
-// name protects a path that something names. One that is left to the agent is looked at
-// all the same: what it changes is told.
+// name protects a path that a setting names.
 func (g *guard) name(by, path string, n protect.Named, rule *protect.Rule) error {
+	if rule != protect.CommandRule {
+		return g.take(by, "names", path, rule)
+	}
+	// A word of a command, which may be anything: only what is a file counts, or could
+	// become one that is told of.
 	i, rel, ok := g.at(path)
-	if !ok || g.covered(path) || g.holds(by, path) {
+	if !ok {
 		return nil
 	}
-	missing := false
-	if rule == protect.CommandRule {
-		// A word of a command, which may be anything: only what is a file counts, or could
-		// become one that is told of.
-		info, err := os.Lstat(path)
-		if err == nil && info.IsDir() || err != nil && (!errors.Is(err, os.ErrNotExist) || !strings.Contains(n.Path, "/")) {
-			return nil
-		}
-		missing = err != nil
-	}
-	if _, err := g.look.Name(g.trees, i, rel, rule, g.set, snapshot.AtStart); err != nil && !missing && !g.isLeft(path) {
-		return refuse("let it name what the link leads to, or leave it to the agent: --no-protect "+by,
-			"%q names %q, which would be protected, and there is a symbolic link in that", by, g.shown(path))
+	switch info, err := os.Lstat(path); {
+	case err == nil && !info.IsDir():
+		return g.take(by, "names", path, rule)
+	case errors.Is(err, os.ErrNotExist) && strings.Contains(n.Path, "/"):
+		_, _ = g.look.Name(g.trees, i, rel, rule, g.set, snapshot.AtStart) // nothing is there, whatever leads to it
 	}
 	return nil
 }
 
-// linked protects what a link in a protected directory leads to: the host
-// executes that.
-func (g *guard) linked(by, link, target string) error {
-	path := from(filepath.Dir(link), target)
+// take protects a path that something names, or leads to. One that is left to the agent
+// is looked at all the same: what it changes is told.
+func (g *guard) take(by, how, path string, rule *protect.Rule) error {
 	i, rel, ok := g.at(path)
-	if !ok || g.covered(path) || g.holds(by, path) {
+	if !ok || g.covered(path) {
 		return nil
 	}
-	_, err := g.look.Name(g.trees, i, rel, protect.LinkedRule, g.set, snapshot.AtStart)
-	if err != nil && !g.isLeft(path) {
-		return refuse("let it lead there directly, or leave it to the agent: --no-protect "+by,
-			"%q leads to %q, which would be protected, and there is a symbolic link in that", by, g.shown(path))
+	if g.taken++; g.taken > mostTaken {
+		return refuse("look at it, or leave it to the agent: --no-protect "+by, "%q %s %q, and it and others more than %d that would be protected", by, how, g.shown(path), mostTaken)
+	}
+	if g.holds(by, path) {
+		return nil
+	}
+	limits := snapshot.AtStart
+	limits.Time = time.Until(g.until) // for all of them
+	if _, err := g.look.Name(g.trees, i, rel, rule, g.set, limits); err != nil && !g.isLeft(path) {
+		return refuse("let it be what the link leads to, or leave it to the agent: --no-protect "+by,
+			"%q %s %q, which would be protected, and there is a symbolic link in that", by, how, g.shown(path))
 	}
 	return nil
 }
@@ -181,22 +197,31 @@ func (g *guard) globalConfig() error {
 		}
 	}
 	for _, name := range files {
-		text, err := readSmall(filepath.Dir(name), filepath.Base(name), 1<<20)
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			// A link into a directory of dotfiles: the user's own, outside of any project.
-			if text, err = os.ReadFile(name); err != nil {
-				continue
-			}
-		}
-		settings, _ := protect.ParseGitConfig(string(text)) // git refuses the rest, too
-		if err := g.config(name, filepath.Dir(name), tops, settings); err != nil {
+		if err := g.outside(name, name, tops); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// outside looks at a configuration that lies where the agent can't write, if there is one:
+// what it names may lie where it can. Links to it are the user's own.
+func (g *guard) outside(by, path string, tops []string) error {
+	key := [2]string{by, path}
+	if _, _, inside := g.at(path); inside || g.followed[key] {
+		return nil
+	}
+	g.followed[key] = true
+	real, _, err := follow(path)
+	if err != nil {
+		return nil //nolint:nilerr // git reads none either
+	}
+	text, err := readSmall(filepath.Dir(real), filepath.Base(real), 1<<20)
+	if err != nil {
+		return nil //nolint:nilerr // the same
+	}
+	settings, _ := protect.ParseGitConfig(string(text)) // git refuses one with a line that can't be read
+	return g.config(by, filepath.Dir(path), tops, settings)
 }
 
 // from is a path, seen from a directory.

@@ -1,10 +1,67 @@
 package mounts
 
 import (
+	"cmp"
+	"errors"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/aisb-dev/aisb/sandbox/protect"
 )
+
+// mountAll turns what was found into mounts, the most telling first.
+func (g *guard) mountAll() error {
+	all, err := g.collect()
+	if err != nil {
+		return err
+	}
+	if err := g.checkLeft(all); err != nil {
+		return err
+	}
+	slices.SortFunc(all, func(a, b wanted) int {
+		return cmp.Or(
+			cmp.Compare(slices.Index(protect.Groups, a.rule.Group), slices.Index(protect.Groups, b.rule.Group)),
+			cmp.Compare(strings.Count(a.path, "/"), strings.Count(b.path, "/")),
+			cmp.Compare(a.path, b.path))
+	})
+	var over, others []string
+	full := false // what is less telling than that for which there was no room isn't tried
+	for _, w := range all {
+		if full || !utf8.ValidString(w.path) {
+			over = append(over, w.show)
+			continue
+		}
+		mounts, err := g.mountsOf(w)
+		if err != nil {
+			return err
+		}
+		if full = len(g.Protected)+len(mounts) > mostProtected; full {
+			over = append(over, w.show)
+			continue
+		}
+		g.Protected = append(g.Protected, mounts...)
+		if w.rule.Path == "" && w.rule != protect.UserRule {
+			others = append(others, w.show)
+		}
+	}
+	if len(others) > 0 {
+		g.notef("read-only inside, too, since git's configuration or a link in a protected directory leads there, or you may not look into it: %s", list(others))
+	}
+	if len(over) > 0 {
+		g.warnf("not read-only inside, since that would be more than %d mounts or podman can't mount such a name: %s; what is changed there is told at the end", mostProtected, list(over))
+	}
+	if err := g.holes(all); err != nil {
+		return err
+	}
+	sortMounts(g.Protected)
+	return nil
+}
 
 // mountsOf are the mounts that make something read-only wherever the agent
 // sees it: a mount over itself, and one over itself, writable, for each
@@ -72,6 +129,21 @@ func (g *guard) mountsIn(base Mount, w wanted) ([]Mount, error) {
 		list = list[1:]
 	}
 	return list, nil
+}
+
+// opening says whether a source was there when the look was, and is the same.
+func (g *guard) opening(w wanted) (*source, error) {
+	s, err := g.source(w.path)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) {
+			return nil, refuse("run aisb again when nothing is changing it", "%q has changed meanwhile", w.show)
+		}
+		return nil, err
+	}
+	if s.ino != w.item.Ino || s.dev != w.item.Dev {
+		return nil, refuse("run aisb again when nothing is changing it", "%q has changed meanwhile", w.show)
+	}
+	return s, nil
 }
 
 // governs is the mount that shows what lies at a target.
