@@ -79,7 +79,7 @@ func (s *Session) Wait(ctx context.Context) Result {
 	}
 	counted := looked(&r)
 	if r.Stopped = s.dog.bitten(); r.Stopped == nil && errors.Is(counted, nft.ErrMismatch) {
-		r.Stopped = fenceChanged(counted) // after the watchdog's last look
+		r.Stopped = fenceFailure(counted) // after the watchdog's last look
 	}
 	if r.Stopped != nil {
 		r.Status, r.Err, counted = r.Stopped.Status, nil, nil // it can't count what was changed

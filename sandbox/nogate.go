@@ -200,7 +200,7 @@ func (s *Session) reopen(answers []direct.Answer) *Failure {
 		if errors.Is(err, nft.ErrRaced) {
 			return s.dog.look() // and the next look-up tries again
 		}
-		return fenceChanged(err)
+		return fenceFailure(err)
 	}
 	d.note(d.changes)
 	d.changes = nil

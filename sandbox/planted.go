@@ -32,7 +32,8 @@ type plantedRecord struct {
 	Moved bool     `json:"moved,omitempty"` // to the quarantine
 }
 
-// lookForPlanted tells of what appears while the command runs.
+// lookForPlanted tells of what appears while the command runs. It asks the project's
+// disk, which can hang.
 func (s *Session) lookForPlanted() {
 	for _, path := range s.spec.Watch.Appeared() {
 		text := fmt.Sprintf("%q has appeared, which the host may execute: look at it before you do anything in the project", path)
@@ -54,11 +55,24 @@ func (s *Session) planted() (Planted, error) {
 		return p, nil
 	}
 	if s.spec.Quarantine {
-		p.Aside = filepath.Join(s.host.Paths.State, "quarantine", s.spec.Name)
+		p.Aside = s.aside()
 		p.Moved = s.spec.Watch.Quarantine(p.Aside, p.Changes)
 	}
 	p.List = filepath.Join(s.dirs.State, PlantedName)
 	return p, p.keep()
+}
+
+// aside is a directory of the quarantine into which no earlier run of the same name has
+// put something: nothing there is replaced.
+func (s *Session) aside() string {
+	first := filepath.Join(s.host.Paths.State, "quarantine", s.spec.Name)
+	dir := first
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(dir); err != nil {
+			return dir
+		}
+		dir = fmt.Sprintf("%s.%d", first, n)
+	}
 }
 
 // keep writes the list down.

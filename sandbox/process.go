@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -82,6 +83,9 @@ func (s *Session) hello(ctx context.Context) (int, error) {
 		return 0, fmt.Errorf("entrypoint said %q first", st.Stage)
 	}
 	s.podman.init = openHandle(m.PID)
+	if s.dog.proc, err = os.OpenRoot(fmt.Sprintf("/proc/%d", m.PID)); err != nil {
+		return 0, fmt.Errorf("watch the container's first process: %w", err)
+	}
 	// conmon is the parent of the container's first process.
 	if conmon, err := parentOf("/proc", m.PID); err == nil {
 		s.podman.conmon = openHandle(conmon)

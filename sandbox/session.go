@@ -175,7 +175,6 @@ func (s *Session) start(ctx context.Context) error {
 	if err := s.sendGo(c, at); err != nil {
 		return err
 	}
-	s.dog.mountinfo = fmt.Sprintf("/proc/%d/mountinfo", pid)
 	if err := s.stages(ctx); err != nil {
 		return err
 	}

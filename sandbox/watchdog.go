@@ -15,7 +15,6 @@ import (
 	"github.com/aisb-dev/aisb/netpolicy/nft"
 	"github.com/aisb-dev/aisb/sandbox/handshake"
 	"github.com/aisb-dev/aisb/sandbox/mountinfo"
-	"github.com/aisb-dev/aisb/sandbox/podman"
 )
 
 // watchEvery is how often a running sandbox is looked at. It bounds how long
@@ -32,8 +31,8 @@ type watchdog struct {
 	generation uint32
 	counted    map[string]nft.Count // at the start
 
-	mountinfo string // path of pid 1's, on the host
-	mounts    []mountinfo.Mount
+	proc   *os.Root // pid 1's directory of /proc: not that of who gets its number later
+	mounts []mountinfo.Mount
 
 	room []string // directories whose file systems must keep room
 	min  uint64   // bytes; 0 is no floor
@@ -64,7 +63,7 @@ func (w *watchdog) arm() error {
 		return nil
 	}
 	var err error
-	w.mounts, err = readMounts(w.mountinfo)
+	w.mounts, err = w.readMounts()
 	if pidGone(err) {
 		return nil // why it has ended comes in its next word
 	}
@@ -88,7 +87,7 @@ func (s *Session) watch() {
 	defer close(s.watched)
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	full := s.watchRoom()
+	full := s.watchDisks()
 	for {
 		var f *Failure
 		select {
@@ -99,7 +98,6 @@ func (s *Session) watch() {
 		case <-s.podman.done:
 			return
 		case <-tick.C:
-			s.lookForPlanted()
 			f = s.dog.look()
 		case f = <-full:
 		case found := <-s.direct.answers():
@@ -121,29 +119,6 @@ func (s *Session) watch() {
 	}
 }
 
-// watchRoom says when a disk is nearly full. It is apart from watch, since a disk can
-// hang, one of the network's above all, and would take the look at the fence and the
-// end of the run with it.
-func (s *Session) watchRoom() <-chan *Failure {
-	full := make(chan *Failure, 1) // nobody may want it any more
-	go func() {
-		tick := time.NewTicker(watchEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-s.watched:
-				return
-			case <-tick.C:
-			}
-			if f := s.dog.lookForRoom(); f != nil {
-				full <- f
-				return
-			}
-		}
-	}()
-	return full
-}
-
 // bitten is why the watchdog has ended the sandbox, or nil.
 func (w *watchdog) bitten() *Failure {
 	w.mu.Lock()
@@ -154,7 +129,7 @@ func (w *watchdog) bitten() *Failure {
 // look compares fence and mounts once.
 func (w *watchdog) look() *Failure {
 	if err := w.lookAtFence(); err != nil {
-		return fenceChanged(err)
+		return fenceFailure(err)
 	}
 	if err := w.lookAtMounts(); err != nil {
 		return &Failure{Status: handshake.ExitProof, Err: fmt.Errorf("the sandbox was stopped: %w", err),
@@ -163,9 +138,15 @@ func (w *watchdog) look() *Failure {
 	return nil
 }
 
-func fenceChanged(err error) *Failure {
-	return &Failure{Status: handshake.ExitProof, Err: fmt.Errorf("the sandbox was stopped: its fence was changed from outside: %w", err),
-		Hint: "root of the container changed it, as 'podman exec' is, or a tool of the host that writes packet filter rules"}
+// fenceFailure is why a sandbox ends whose fence is another than it was, or can't be read
+// or changed any more, so that nobody knows what holds.
+func fenceFailure(err error) *Failure {
+	if errors.Is(err, nft.ErrMismatch) || errors.Is(err, nft.ErrChanging) {
+		return &Failure{Status: handshake.ExitProof, Err: fmt.Errorf("the sandbox was stopped: its fence was changed from outside: %w", err),
+			Hint: "root of the container changed it, as 'podman exec' is, or a tool of the host that writes packet filter rules"}
+	}
+	return &Failure{Status: handshake.ExitProof, Err: fmt.Errorf("the sandbox was stopped: its fence can't be watched any more: %w", err),
+		Hint: "nothing says that it was opened; run it again, and report it if it stays"}
 }
 
 // update lets the sets of the ruleset hold something else, and takes that as what must
@@ -200,7 +181,7 @@ func (w *watchdog) lookAtFence() error {
 }
 
 func (w *watchdog) lookAtMounts() error {
-	now, err := readMounts(w.mountinfo)
+	now, err := w.readMounts()
 	if pidGone(err) {
 		return nil // pid 1 has ended, and so will this
 	}
@@ -251,42 +232,19 @@ func pidGone(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL)
 }
 
-func readMounts(path string) ([]mountinfo.Mount, error) {
-	text, err := os.ReadFile(path)
+func (w *watchdog) readMounts() ([]mountinfo.Mount, error) {
+	text, err := w.proc.ReadFile("mountinfo")
 	if err != nil {
 		return nil, fmt.Errorf("watch mounts: %w", err)
 	}
 	return mountinfo.Parse(string(text))
 }
 
-// keepRoom are the directories that the sandbox or aisb writes to.
-func (s *Session) keepRoom() []string {
-	dirs := []string{s.host.Paths.State}
-	for _, m := range s.spec.Mounts {
-		if !m.ReadOnly {
-			dirs = append(dirs, m.Source)
-		}
-	}
-	return dirs
-}
-
-// lookForRoom refuses a disk that is nearly full: the host needs room too.
-func (w *watchdog) lookForRoom() *Failure {
-	for _, dir := range w.room {
-		var st unix.Statfs_t
-		if w.min == 0 || unix.Statfs(dir, &st) != nil {
-			continue // what can't be looked at is no reason to stop work
-		}
-		if free := st.Bavail * uint64(st.Bsize); free < w.min {
-			return &Failure{Status: podman.StatusPodman, Err: fmt.Errorf("the disk is nearly full: %d MiB are left at %q", free>>20, dir),
-				Hint: fmt.Sprintf("make room, or let aisb go on below %d MiB: --min-free SIZE, 0 for no limit", w.min>>20)}
-		}
-	}
-	return nil
-}
-
 func (w *watchdog) close() {
 	if w.filter != nil {
 		w.filter.Close()
+	}
+	if w.proc != nil {
+		w.proc.Close()
 	}
 }

@@ -1,9 +1,11 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +19,8 @@ import (
 	"github.com/aisb-dev/aisb/netpolicy/nft"
 	"github.com/aisb-dev/aisb/sandbox/handshake"
 	"github.com/aisb-dev/aisb/sandbox/mountinfo"
+	"github.com/aisb-dev/aisb/sandbox/protect"
+	"github.com/aisb-dev/aisb/sandbox/snapshot"
 	"github.com/aisb-dev/aisb/tests/need"
 )
 
@@ -70,6 +74,13 @@ func TestRoom(t *testing.T) {
 // TestHungDisk: while a disk doesn't answer, the rest is looked at, and the watchdog ends.
 func TestHungDisk(t *testing.T) {
 	need.Root(t)
+	for _, part := range []string{"room", "project"} {
+		t.Run(part, func(t *testing.T) { besideHungDisk(t, part) })
+	}
+}
+
+// besideHungDisk has the watchdog ask a disk that hangs, and changes a mount.
+func besideHungDisk(t *testing.T, part string) {
 	conn, peer, err := fdmsg.Pair()
 	if err != nil {
 		t.Fatal(err)
@@ -77,11 +88,19 @@ func TestHungDisk(t *testing.T) {
 	defer peer.Close()
 	s := &Session{entry: conn, cut: make(chan struct{}), watched: make(chan struct{}),
 		ending: &ending{done: make(chan struct{})}, podman: &podmanProcess{done: make(chan struct{})}}
-	s.dog.room, s.dog.min = []string{hungDisk(t)}, 1
-	s.dog.mountinfo = filepath.Join(t.TempDir(), "mountinfo")
+	disk := hungDisk(t)
+	if part == "room" {
+		s.dog.room, s.dog.min = []string{disk}, 1
+	} else {
+		s.spec.Watch = watchOn(t, disk)
+	}
+	proc := t.TempDir()
+	if s.dog.proc, err = os.OpenRoot(proc); err != nil {
+		t.Fatal(err)
+	}
 	const line = "22 1 0:20 / / rw - tmpfs none rw\n"
 	for _, text := range []string{line, line + "23 22 0:21 / /etc rw - tmpfs none rw\n"} {
-		if err := os.WriteFile(s.dog.mountinfo, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(proc, "mountinfo"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if s.dog.mounts == nil {
@@ -98,6 +117,25 @@ func TestHungDisk(t *testing.T) {
 	if f := s.dog.bitten(); f == nil || !strings.Contains(f.Error(), `a mount on "/etc" was added`) {
 		t.Errorf("got %v", f)
 	}
+}
+
+// watchOn looks for what appears in a project that has come to hang.
+func watchOn(t *testing.T, disk string) *snapshot.Watch {
+	set, err := protect.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(dir string) *os.File {
+		f, err := os.OpenFile(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	w := snapshot.NewWatch(set, []snapshot.Tree{{File: open(t.TempDir())}}, snapshot.Look{})
+	w.Trees[0].File = open(disk)
+	return w
 }
 
 // hungDisk is a file system whose server says nothing until the test ends.
@@ -137,6 +175,51 @@ func TestBlindWatchdog(t *testing.T) {
 	}
 	if n, _, _, err := s.dog.tally(); n != 0 || err != nil {
 		t.Errorf("before it was armed: %d, %v", n, err)
+	}
+}
+
+// TestFenceFailure: what can't be read was not therefore changed.
+func TestFenceFailure(t *testing.T) {
+	for err, want := range map[error]string{
+		fmt.Errorf("x: %w", nft.ErrMismatch): "was changed from outside", fmt.Errorf("x: %w", nft.ErrChanging): "was changed from outside",
+		unix.ENOBUFS: "can't be watched any more",
+	} {
+		if f := fenceFailure(err); f.Status != handshake.ExitProof || !strings.Contains(f.Error(), want) || !errors.Is(f, err) || f.Hint == "" {
+			t.Errorf("%v: %+v", err, f)
+		}
+	}
+}
+
+// TestMountsOfTheDead: who gets the number of a dead pid 1 isn't taken for it.
+func TestMountsOfTheDead(t *testing.T) {
+	cmd := exec.Command("cat")
+	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var w watchdog
+	defer w.close()
+	if w.proc, err = os.OpenRoot(fmt.Sprintf("/proc/%d", cmd.Process.Pid)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.arm(); err != nil || len(w.mounts) == 0 {
+		t.Fatalf("%v, %d mounts", err, len(w.mounts))
+	}
+	if f := w.look(); f != nil {
+		t.Error(f)
+	}
+	in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.readMounts(); !pidGone(err) {
+		t.Errorf("got %v", err)
+	}
+	if f := w.look(); f != nil {
+		t.Error(f)
 	}
 }
 

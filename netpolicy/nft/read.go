@@ -53,8 +53,8 @@ const attrMask = 0x3fff
 // nfgenHeader is the length of struct nfgenmsg before the attributes.
 const nfgenHeader = 4
 
-// errChanging reports that someone else changed the rules while they were read.
-var errChanging = errors.New("packet filter changed while it was read")
+// ErrChanging reports that someone else changed the rules while they were read.
+var ErrChanging = errors.New("packet filter changed while it was read")
 
 // read lists all of it. The kernel's generation number tells that it is one
 // state, not parts of two.
@@ -92,7 +92,7 @@ func read(conn *netlink.Conn) (state, error) {
 	}
 	after, err := generation(conn)
 	if err == nil && before != after {
-		err = errChanging
+		err = ErrChanging
 	}
 	return s, err
 }
@@ -111,7 +111,7 @@ func dump(conn *netlink.Conn, m netlink.Message, want uint16) ([]object, error) 
 	objects := make([]object, 0, len(msgs))
 	for _, m := range msgs {
 		if m.Header.Flags&netlink.DumpInterrupted != 0 {
-			return nil, errChanging
+			return nil, ErrChanging
 		}
 		o, err := parse(m, want)
 		if err != nil {

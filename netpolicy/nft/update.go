@@ -66,7 +66,7 @@ func update(conn *netlink.Conn, from, to netpolicy.Ruleset) (uint32, error) {
 // raced tells a change that someone else was just making. What he has made of it is
 // for the next reading to say.
 func raced(err error) error {
-	if errors.Is(err, unix.ERESTART) || errors.Is(err, errChanging) {
+	if errors.Is(err, unix.ERESTART) || errors.Is(err, ErrChanging) {
 		return fmt.Errorf("%w: %w", ErrRaced, err)
 	}
 	return err
