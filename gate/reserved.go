@@ -129,6 +129,18 @@ func (g *Gate) Explain(ctx context.Context, t policy.Target) Explanation {
 	return e
 }
 
+// Refuses says why an address that a target had led to may not be reached any more, as it
+// is judged now. No query leaves, and what can't be told at the moment is no reason.
+func (g *Gate) Refuses(t policy.Target, addr netip.Addr) (reason policy.Reason, refused bool) {
+	p := g.policy.Load()
+	d := p.Decide(t)
+	if !d.Allow {
+		return d.Reason, true
+	}
+	reason, _ = g.judge(p, d, []netip.Addr{addr}, t.Port)
+	return reason, reason != d.Reason && reason != policy.Limit
+}
+
 // ExplainRules decides a target by the rules alone: no query leaves.
 func (g *Gate) ExplainRules(t policy.Target) Explanation {
 	d := g.policy.Load().Decide(t)

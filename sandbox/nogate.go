@@ -196,6 +196,7 @@ func (d *directSide) answers() <-chan []direct.Answer {
 func (s *Session) reopen(answers []direct.Answer) *Failure {
 	d := s.direct
 	d.changes = append(d.changes, d.book.Take(answers, time.Now())...)
+	d.changes = append(d.changes, d.book.Drop(d.finder.Refuses)...)
 	if err := s.dog.update(s.policy.WithPeers(d.book.Peers())); err != nil {
 		if errors.Is(err, nft.ErrRaced) {
 			return s.dog.look() // and the next look-up tries again

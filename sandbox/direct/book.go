@@ -12,7 +12,7 @@ import (
 // Book remembers what was found. An address that a name had stays open for a while
 // after the name has it no more: connections to it may be under way, and whoever
 // spreads a name's load gives other addresses in each answer. The sandbox is told only
-// of those that the name has.
+// of those that the name has. One that may not be reached any more goes at once (Drop).
 type Book struct {
 	linger  time.Duration
 	limit   int // of peers
@@ -65,6 +65,19 @@ func (b *Book) Take(answers []Answer, now time.Time) []Change {
 				Why: fmt.Sprintf("%d other addresses and ports are open, as many as can be", b.limit)})...)
 		}
 	}
+	return changes
+}
+
+// Drop lets go, before their time, of the addresses that may not be reached any more.
+func (b *Book) Drop(refuses func(policy.Target, netip.Addr) (policy.Reason, bool)) []Change {
+	var changes []Change
+	b.entries = slices.DeleteFunc(b.entries, func(e *entry) bool {
+		reason, refused := refuses(e.target, e.addr)
+		if refused {
+			changes = append(changes, Change{Answer: Answer{Target: e.target, Reason: reason}, Peer: e.peer()})
+		}
+		return refused
+	})
 	return changes
 }
 

@@ -257,6 +257,39 @@ func TestBook(t *testing.T) {
 	}
 }
 
+// What may not be reached any more goes at once, whether its name has it or had it.
+func TestBookDrops(t *testing.T) {
+	b := NewBook(time.Hour, 10)
+	b.Take([]Answer{answer("a.test", "1.0.0.1"), answer("b.test", "1.0.0.2")}, when)
+	b.Take([]Answer{answer("a.test", "1.0.0.3")}, when)
+	got := state(b, b.Drop(func(t policy.Target, addr netip.Addr) (policy.Reason, bool) {
+		return policy.OwnAddress, t.Host == "b.test" || addr == netip.MustParseAddr("1.0.0.1")
+	}))
+	if want := "1.0.0.3:443 | a.test=1.0.0.3 | -1.0.0.1 -1.0.0.2"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// An address is judged again without a query.
+func TestRefuses(t *testing.T) {
+	f, server := finder(t, nil, parse(t, "a.test:443 b.test:443+private host.containers.internal:443"))
+	for _, row := range []struct {
+		host, addr string
+		want       policy.Reason // "" for none
+	}{
+		{"a.test", "93.184.215.14", ""}, {"a.test", "10.0.0.1", policy.SpecialAddress}, {"a.test", "127.0.0.1", policy.SpecialAddress},
+		{"b.test", "10.255.255.1", ""}, {"c.test", "93.184.215.14", policy.NotListed}, {policy.ServiceHost, "169.254.1.3", ""},
+	} {
+		reason, refused := f.Refuses(policy.Target{Host: row.host, Port: 443}, netip.MustParseAddr(row.addr))
+		if refused != (row.want != "") || refused && reason != row.want {
+			t.Errorf("%s at %s: %q, %v", row.host, row.addr, reason, refused)
+		}
+	}
+	if events := server.Log.Events(); len(events) > 0 {
+		t.Errorf("queries: %v", events)
+	}
+}
+
 // An address that a rule lists by itself is open, and nothing to name.
 func TestBookOfAddresses(t *testing.T) {
 	b := NewBook(time.Minute, 10)

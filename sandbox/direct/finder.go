@@ -86,4 +86,13 @@ func (f *Finder) find(ctx context.Context, t policy.Target) Answer {
 	return a
 }
 
+// Refuses says why an address that a target had led to may not be reached any more: the
+// host may have got it since.
+func (f *Finder) Refuses(t policy.Target, addr netip.Addr) (reason policy.Reason, refused bool) {
+	if addr == f.service {
+		return "", false // of no other target: find refuses it
+	}
+	return f.gate.Refuses(t, addr)
+}
+
 func (f *Finder) isMapped(a netip.Addr) bool { return slices.Contains(f.mapped, a) }

@@ -14,7 +14,7 @@ type Line struct {
 	Name string
 }
 
-func (l Line) String() string { return l.Addr.String() + "\t" + l.Name + "\n" }
+func (l Line) text() string { return l.Addr.String() + "\t" + l.Name }
 
 // HostsFile is a hosts file that others read while it changes. It can't be replaced,
 // for the sandbox has this very inode mounted, and a reader may come at any moment. So
@@ -22,7 +22,8 @@ func (l Line) String() string { return l.Addr.String() + "\t" + l.Name + "\n" }
 // see no part of, as a file's size grows after its bytes are there; and one byte, its
 // first, makes a line a comment or a line again. A line that is turned off stays for
 // one more Set, or a reader who is past an older line that comes back would miss both.
-// The file is as long as all lines that ever were in it.
+// What was turned off before makes room for others, so the file stays about as long as
+// what it has to say at the most.
 type HostsFile struct {
 	file  *os.File
 	size  int64
@@ -33,6 +34,7 @@ type HostsFile struct {
 type place struct {
 	Line
 	at    int64
+	room  int // for the line, without its end
 	on    bool
 	stale bool // to be turned off
 }
@@ -56,18 +58,20 @@ func CreateHosts(path, head string) (*HostsFile, error) {
 func (h *HostsFile) Set(lines []Line) error {
 	for _, l := range lines {
 		i := slices.IndexFunc(h.lines, func(p *place) bool { return p.Line == l })
-		if i >= 0 {
-			h.lines[i].stale = false
-			if err := h.turn(h.lines[i], true); err != nil {
+		if i < 0 {
+			i = slices.IndexFunc(h.lines, func(p *place) bool { return !p.on && p.room >= len(l.text()) && !slices.Contains(lines, p.Line) })
+		}
+		if i < 0 {
+			p := &place{Line: l, at: h.size, room: len(l.text()), on: true}
+			if err := h.append(l.text() + "\n"); err != nil {
 				return err
 			}
+			h.lines = append(h.lines, p)
 			continue
 		}
-		p := &place{Line: l, at: h.size, on: true}
-		if err := h.append(l.String()); err != nil {
+		if err := h.enter(h.lines[i], l); err != nil {
 			return err
 		}
-		h.lines = append(h.lines, p)
 	}
 	for _, p := range h.lines {
 		if slices.Contains(lines, p.Line) {
@@ -92,6 +96,20 @@ func (h *HostsFile) append(text string) error {
 	return nil
 }
 
+// enter lets a line count in a place that has it, or that is turned off. There it is
+// written behind the mark of the comment first.
+func (h *HostsFile) enter(p *place, l Line) error {
+	if p.Line != l {
+		text := fmt.Sprintf("%-*s", p.room, l.text())
+		if _, err := h.file.WriteAt([]byte(text[1:]), p.at+1); err != nil {
+			return fmt.Errorf("write hosts file: %w", err)
+		}
+		p.Line = l
+	}
+	p.stale = false
+	return h.turn(p, true)
+}
+
 // turn makes a line count or not.
 func (h *HostsFile) turn(p *place, on bool) error {
 	if p.on == on {
@@ -99,7 +117,7 @@ func (h *HostsFile) turn(p *place, on bool) error {
 	}
 	first := byte('#')
 	if on {
-		first = p.String()[0]
+		first = p.text()[0]
 	}
 	if _, err := h.file.WriteAt([]byte{first}, p.at); err != nil {
 		return fmt.Errorf("write hosts file: %w", err)

@@ -84,7 +84,7 @@ func TestHostsFile(t *testing.T) {
 	if err != nil || !os.SameFile(first, last) || last.Mode().Perm() != 0o644 {
 		t.Errorf("%v, %v: another file, or not for all to read", last, err)
 	}
-	if want := int64(len(hostsHead + a1.String() + a2.String() + b1.String())); last.Size() != want {
+	if want := int64(len(hostsHead+a1.text()+a2.text()+b1.text()) + 3); last.Size() != want {
 		t.Errorf("%d bytes, want %d: lines come back to their place", last.Size(), want)
 	}
 	if _, err := CreateHosts(path, ""); err == nil {
@@ -92,11 +92,35 @@ func TestHostsFile(t *testing.T) {
 	}
 }
 
+// A name that has another address each time doesn't make the file grow.
+func TestHostsFileStaysShort(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "hosts")
+	h, err := CreateHosts(path, hostsHead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	stays := line("stays.test", "9.9.9.9")
+	for i := range 1000 {
+		now := line("a.test", netip.AddrFrom4([4]byte{93, 184, byte(i >> 8), byte(i)}).String())
+		if err := h.Set([]Line{now, stays}); err != nil {
+			t.Fatal(err)
+		}
+		if got := read(t, path); !strings.Contains(got, "a.test="+now.Addr.String()) || !strings.Contains(got, "stays.test=9.9.9.9") || len(strings.Fields(got)) > 4 {
+			t.Fatalf("%d: %q", i, got)
+		}
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() > 500 {
+		t.Errorf("%d bytes, %v", info.Size(), err)
+	}
+}
+
 // Whoever reads while it changes, however much before and how much after, sees whole
 // lines, and each name that has an address before and after.
 func TestHostsFileWhileItChanges(t *testing.T) {
 	a1, a2, a3 := line("a.test", "93.184.215.14"), line("a.test", "2606:2800::1"), line("a.test", "9.9.9.9")
-	states := [][]Line{{a1}, {a2}, {a1}, {a2, a3}, {a3}, {a1}, {a1}, {a2}}
+	a4, a5, a6 := line("a.test", "9.9.9.4"), line("a.test", "9.9.9.5"), line("a.test", "9.9.9.6")
+	states := [][]Line{{a1}, {a2}, {a1}, {a2, a3}, {a3}, {a1}, {a1}, {a2}, {a2}, {a4}, {a5}, {a4, a3}, {a6}}
 	for last := range states[1:] {
 		for cut := 0; ; cut++ {
 			path := filepath.Join(t.TempDir(), "hosts")
