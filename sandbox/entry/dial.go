@@ -33,13 +33,7 @@ func (d *dials) serve(f *os.File, port uint16) {
 		return // the end of file tells
 	}
 	defer conn.Close()
-	defer d.open.Add(-1)
-	var to *os.File
-	if d.open.Add(1) > maxDials {
-		err = fmt.Errorf("%d connections are being made already", maxDials)
-	} else {
-		to, err = dialLoopback(port)
-	}
+	to, err := d.connect(port)
 	_ = conn.SetWriteDeadline(time.Now().Add(time.Second)) // an error is one of Send
 	if err != nil {
 		_ = conn.Send(handshake.Stage{Stage: handshake.Dialed, Error: err.Error(), Status: handshake.ExitRefused})
@@ -47,6 +41,16 @@ func (d *dials) serve(f *os.File, port uint16) {
 	}
 	_ = conn.Send(handshake.Stage{Stage: handshake.Dialed}, to) // an error means that nobody waits any more
 	to.Close()
+}
+
+// connect makes a connection unless too many are being made. It is counted no more when
+// aisb hears of it, which may ask for the next one then.
+func (d *dials) connect(port uint16) (*os.File, error) {
+	defer d.open.Add(-1)
+	if d.open.Add(1) > maxDials {
+		return nil, fmt.Errorf("%d connections are being made already", maxDials)
+	}
+	return dialLoopback(port)
 }
 
 // dialLoopback connects to a port of this namespace's loopback. What listens at

@@ -175,6 +175,31 @@ func TestDialLeavesNothing(t *testing.T) {
 	b.ends()
 }
 
+// TestDialsAreCounted: whoever has heard of a connection may ask for another one.
+func TestDialsAreCounted(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	port := uint16(ln.Addr().(*net.TCPAddr).Port)
+	var d dials
+	for range 200 {
+		conn, theirs, err := fdmsg.Pair()
+		if err != nil {
+			t.Fatal(err)
+		}
+		go d.serve(theirs, port)
+		var st handshake.Stage
+		m, err := conn.Recv(&st)
+		if n := d.open.Load(); n != 0 || err != nil || len(m.Files) != 1 {
+			t.Fatalf("%d are being made, %v, %+v", n, err, st)
+		}
+		m.Close()
+		conn.Close()
+	}
+}
+
 // TestDialsThatHang: a server that accepts nobody takes up a bounded part of pid 1,
 // which goes on to hear of everything else.
 func TestDialsThatHang(t *testing.T) {
