@@ -34,7 +34,7 @@ func newGateLogsCmd(u *ui) *cobra.Command {
 		Long: `logs shows the gate's log of a run: as a table on a terminal, as JSON otherwise.
 RUN is a run's name or its beginning, with or without its "aisb-", of several
 the newest; without RUN it is the newest of all. RUN can be a file too, such as
-the kept log of 'aisb gate'.`,
+the kept log of 'aisb gate': ./FILE, where a run is called alike.`,
 		Example: `  aisb gate logs -f
   aisb gate logs web | jq -r 'select(.event=="deny") | .host'`,
 		Args: cobra.MaximumNArgs(1),
@@ -61,27 +61,35 @@ func newLogsCmd(u *ui) *cobra.Command {
 	return cmd
 }
 
-// openLog opens the log of a run, or a file.
+// openLog opens the log of a run, or a file. A run comes first: the file may be an
+// agent's, who has given it the run's name to be believed in the log's place.
 func openLog(u *ui, name string) (*os.File, error) {
 	if name == "-" {
 		return os.Stdin, nil
 	}
-	if strings.ContainsRune(name, '/') || name != "" && isFile(name) {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, &exitError{code: 1, err: err, hint: "name a run or a log that you can read"}
-		}
-		return f, nil
+	if strings.ContainsRune(name, '/') {
+		return openLogFile(name)
 	}
 	state, err := sandbox.StateDir(os.Getenv)
 	if err != nil {
 		return nil, err
 	}
 	dir, err := findRun(u, filepath.Join(state, "runs"), name)
+	if err != nil && name != "" && isFile(name) {
+		return openLogFile(name)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return os.Open(filepath.Join(dir, "log.jsonl"))
+}
+
+func openLogFile(name string) (*os.File, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, &exitError{code: 1, err: err, hint: "name a run or a log that you can read"}
+	}
+	return f, nil
 }
 
 func isFile(name string) bool {
