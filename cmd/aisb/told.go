@@ -112,8 +112,9 @@ func facts(s sandbox.Spec) briefing.Facts {
 func texts(lines []policy.Line) []string {
 	var list []string
 	for _, l := range lines {
-		if !slices.Contains(list, l.Text) {
-			list = append(list, l.Text)
+		// As a comma list has them, with a space before.
+		if text := strings.TrimSpace(l.Text); !slices.Contains(list, text) {
+			list = append(list, text)
 		}
 	}
 	return list

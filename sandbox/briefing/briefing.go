@@ -136,10 +136,14 @@ func list(names []string) string {
 	return b.String()
 }
 
-// clean keeps a name to one line and to itself: a path of the project may hold
-// anything, and what stands in this file is obeyed.
+// clean keeps a name to one word of plain characters: a path of the project may hold
+// anything, and what stands in this file is obeyed. It takes a space to write a
+// sentence that reads like aisb's own.
 func clean(name string) string {
-	odd := func(r rune) bool { return r < ' ' || r == 0x7f || r == '`' || r > 0x7e }
+	odd := func(r rune) bool {
+		plain := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		return !plain && !strings.ContainsRune("._-/+@:*[]~%,=#&()^$", r)
+	}
 	if strings.ContainsFunc(name, odd) || len(name) > 120 {
 		return fmt.Sprintf("(a name of %d bytes)", len(name))
 	}
