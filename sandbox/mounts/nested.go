@@ -2,6 +2,7 @@ package mounts
 
 import (
 	"path/filepath"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/aisb-dev/aisb/sandbox/mountinfo"
@@ -39,16 +40,28 @@ func (p *Plan) addNested() error {
 	return nil
 }
 
-// checkText refuses names that podman can't hand on: its configuration of a
-// container is JSON, which has U+FFFD in place of a byte that isn't UTF-8, and
-// that would be another file.
+// checkText refuses names that podman can't hand on.
 func (p *Plan) checkText() error {
 	for _, list := range [][]Mount{p.Mounts, p.Nested} {
 		for _, m := range list {
-			if !utf8.ValidString(m.Source) || !utf8.ValidString(m.Target) {
-				return refuse("rename it: podman can't mount it by that name", "%q is not mounted: its name is not UTF-8", m.Source)
+			if why := unmountable(m.Source + "/" + m.Target); why != "" {
+				return refuse("rename it: podman can't mount it by that name", "%q is not mounted: its name %s", m.Source, why)
 			}
 		}
 	}
 	return nil
+}
+
+// unmountable is why podman would take a name for that of another file, "" if it
+// doesn't. Its configuration of a container is JSON, which has U+FFFD in place of a
+// byte that isn't UTF-8; and it reads --mount as CSV, in which a line break of two
+// bytes becomes one of one byte (encoding/csv).
+func unmountable(name string) string {
+	switch {
+	case !utf8.ValidString(name):
+		return "is not UTF-8"
+	case strings.Contains(name, "\r\n"):
+		return "has a carriage return and a line feed in it"
+	}
+	return ""
 }

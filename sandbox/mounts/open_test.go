@@ -118,19 +118,23 @@ func BenchmarkMake(b *testing.B) {
 	}
 }
 
-// podman's configuration can't hold such a name, and would mount another.
-func TestNamesThatAreNotUTF8(t *testing.T) {
+// podman can't be given such a name, and would mount another.
+func TestUnmountableNames(t *testing.T) {
 	h := testHost(t)
-	dir := h.Home + "/code/caf\xe9"
-	mkdir(t, dir, h.Home+"/code/caf\ufffd")
-	for _, o := range []Options{
-		{Dir: dir},
-		{Dir: h.Home + "/code/project", Extra: []string{dir + ":/mnt/x"}},
-		{Dir: h.Home + "/code/project", Extra: []string{h.Home + "/code/caf\ufffd:/mnt/\xe9"}},
+	dir, lines := h.Home+"/code/caf\xe9", h.Home+"/code/a\r\nb"
+	mkdir(t, dir, h.Home+"/code/caf\ufffd", lines)
+	for _, row := range []struct {
+		o    Options
+		want string
+	}{
+		{Options{Dir: dir}, "not UTF-8"},
+		{Options{Dir: h.Home + "/code/project", Extra: []string{dir + ":/mnt/x"}}, "not UTF-8"},
+		{Options{Dir: h.Home + "/code/project", Extra: []string{h.Home + "/code/caf\ufffd:/mnt/\xe9"}}, "not UTF-8"},
+		{Options{Dir: lines}, "a carriage return and a line feed"},
 	} {
-		p, err := Make(h, o)
-		if r, ok := errors.AsType[*Refusal](err); !ok || !strings.Contains(r.Reason, "not UTF-8") {
-			t.Errorf("%+v: %v", o, err)
+		p, err := Make(h, row.o)
+		if r, ok := errors.AsType[*Refusal](err); !ok || !strings.Contains(r.Reason, row.want) {
+			t.Errorf("%+v: %v", row.o, err)
 		}
 		if p != nil {
 			p.Close()

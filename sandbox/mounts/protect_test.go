@@ -239,13 +239,15 @@ func TestProtectedOverTheCap(t *testing.T) {
 	if len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "not read-only inside") || !strings.Contains(p.Warnings[0], "more") {
 		t.Errorf("warnings %q", p.Warnings)
 	}
-	// A name that podman can't mount is told of in the same way.
+	// A name that podman can't mount is told of in the same way: an agent that leaves one
+	// must not keep the next run from starting.
 	other := h.Home + "/code/other"
 	write(t, other+"/caf\xe9/.envrc", "x")
+	write(t, other+"/a\r\nb/.envrc", "x")
 	write(t, other+"/.npmrc", "x")
 	p = plan(t, h, Options{Dir: other})
 	wantProtected(t, p, "ro /project/.npmrc")
-	if len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], `caf\xe9`) {
+	if len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], `caf\xe9`) || !strings.Contains(p.Warnings[0], `a\r\nb`) {
 		t.Errorf("warnings %q", p.Warnings)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -33,7 +32,7 @@ func (g *guard) mountAll() error {
 	var over, others []string
 	full := false // what is less telling than that for which there was no room isn't tried
 	for _, w := range all {
-		if full || !utf8.ValidString(w.path) {
+		if full || unmountable(w.path) != "" {
 			over = append(over, w.show)
 			continue
 		}
