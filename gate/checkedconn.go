@@ -139,6 +139,7 @@ func (c *checkedConn) takeHead() *head {
 		return nil
 	}
 	h := c.check.heads[0]
+	c.check.heads[0] = nil // or it stays for as long as the connection does
 	c.check.heads = c.check.heads[1:]
 	return h
 }

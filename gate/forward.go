@@ -44,6 +44,11 @@ func (g *Gate) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		rw.refuse(r)
 		return
 	}
+	if !g.underWay.take(h.size) {
+		rw.refuse(malformed(errCrowd))
+		return
+	}
+	defer g.underWay.leave(h.size)
 	g.flows.add(rw)
 	defer rw.finish()
 	if h.method == http.MethodConnect {

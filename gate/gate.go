@@ -72,7 +72,8 @@ type Gate struct {
 	idle     idlers
 	lastID   atomic.Uint64
 	slots    chan struct{} // one a connection
-	large    chan struct{} // one a large head
+	large    chan struct{} // one a large head that has not ended
+	underWay weight        // of large heads whose requests have not
 
 	engine    *goproxy.ProxyHttpServer
 	transport *http.Transport
@@ -103,6 +104,7 @@ func New(c Config) (*Gate, error) {
 		times:    patient(),
 		slots:    make(chan struct{}, c.MaxConns),
 		large:    make(chan struct{}, maxLarge),
+		underWay: weight{limit: maxUnderWay},
 		handover: make(chan net.Conn),
 		ending:   make(chan struct{}),
 		waiting:  make(map[net.Conn]bool),

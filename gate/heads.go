@@ -3,6 +3,7 @@ package gate
 import (
 	"net/http"
 	"sync"
+	"sync/atomic"
 )
 
 // Bounds of heads in flight. Nearly every head has less than a few KiB and costs
@@ -48,6 +49,32 @@ func (p *place) leave() {
 	if p.held {
 		<-p.places
 		p.held = false
+	}
+}
+
+// maxUnderWay is how many bytes the large heads of requests under way may have in all.
+// Parsed they take two and a half times as much, for as long as the origin likes.
+const maxUnderWay = 64 << 20
+
+// weight counts those bytes. The zero value with a limit is ready.
+type weight struct {
+	limit int64
+	bytes atomic.Int64
+}
+
+// take reports whether there is room for a head of n bytes.
+func (w *weight) take(n int) bool {
+	if n <= smallHead || w.bytes.Add(int64(n)) <= w.limit {
+		return true
+	}
+	w.bytes.Add(-int64(n))
+	return false
+}
+
+// leave gives the room of a head back.
+func (w *weight) leave(n int) {
+	if n > smallHead {
+		w.bytes.Add(-int64(n))
 	}
 }
 

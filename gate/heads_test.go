@@ -6,9 +6,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/aisb-dev/aisb/tests/fakes"
 )
@@ -118,4 +120,47 @@ func TestLongestHead(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Large heads of requests under way have so much room and no more, whatever the
+// origin takes its time for; small ones need none, and room comes back.
+func TestLargeHeadsUnderWay(t *testing.T) {
+	begun, answer := make(chan bool, 9), make(chan bool)
+	web := site(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { begun <- true; <-answer }))
+	l := startTweaked(t, service(web.Addr), nil, nil, func(g *Gate) { g.underWay.limit = 50 << 10 })
+	ask := func(size int) *raw {
+		c := l.dial()
+		c.send("GET http://" + service(web.Addr) + "/ HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", size) + "\r\n\r\n")
+		return c
+	}
+	var waiting []*raw
+	for _, size := range []int{20 << 10, 20 << 10, 1 << 10} {
+		waiting = append(waiting, ask(size))
+		<-begun
+	}
+	if got := ask(20 << 10).rest(); !strings.HasPrefix(got, "HTTP/1.1 503 ") || !strings.Contains(got, "X-Aisb-Reason: limit\r\n") {
+		t.Errorf("one too many: %q", got)
+	}
+	close(answer)
+	for _, c := range append(waiting, ask(20<<10)) {
+		if got := c.head(); got != "HTTP/1.1 200 OK" {
+			t.Errorf("got %s", got)
+		}
+	}
+	l.until(func() bool { return l.gate.underWay.bytes.Load() == 0 }, "%d bytes are counted", l.gate.underWay.bytes.Load())
+}
+
+// A connection that is kept open doesn't keep the head of what was asked over it.
+func TestHeadIsLetGo(t *testing.T) {
+	c := &checkedConn{}
+	c.check.feed([]byte("GET http://a.test/ HTTP/1.1\r\nHost: x\r\n\r\n"))
+	c.check.advance()
+	h := weak.Make(c.takeHead())
+	for range 3 {
+		runtime.GC()
+	}
+	if h.Value() != nil {
+		t.Error("it is still there")
+	}
+	runtime.KeepAlive(c)
 }

@@ -155,6 +155,7 @@ func (w *responseWriter) connect() {
 		panic(http.ErrAbortHandler)
 	}
 	w.taken = nil
+	w.x.head = nil // the tunnel may last for days
 	w.x.client = &clientEnd{stream: c.stream, pending: c.release(), done: func() { c.once.Do(c.gone) }}
 	w.x.gate.connect(w.x, &connectWriter{x: w.x})
 }
