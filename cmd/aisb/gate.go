@@ -80,9 +80,9 @@ type policyOptions struct {
 
 func (o *policyOptions) flags(f *pflag.FlagSet) {
 	f.SortFlags = false
-	ruleListVar(f, &o.allow, "allow", "allow `RULE` (repeatable, comma list)")
+	listVar(f, &o.allow, "allow", "allow `RULE` (repeatable, comma list)")
 	f.StringArrayVar(&o.allowFile, "allow-file", nil, "allow the rules in `FILE`, one a line")
-	ruleListVar(f, &o.deny, "deny", "deny `RULE`, whatever allows it")
+	listVar(f, &o.deny, "deny", "deny `RULE`, whatever allows it")
 	f.StringArrayVar(&o.denyFile, "deny-file", nil, "deny the rules in `FILE`")
 	o.presets.flag(f)
 	f.BoolVar(&o.allowAll, "allow-all-names", false, "let the rule * allow any public name")

@@ -41,9 +41,9 @@ wildcards, ready for --allow-file.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	ruleListVar(f, &o.allow, "allow", "judge by the `RULE` (repeatable, comma list)")
+	listVar(f, &o.allow, "allow", "judge by the `RULE` (repeatable, comma list)")
 	f.StringArrayVar(&o.allowFile, "allow-file", nil, "judge by the rules in `FILE`, one a line")
-	ruleListVar(f, &o.deny, "deny", "deny `RULE`, whatever allows it")
+	listVar(f, &o.deny, "deny", "deny `RULE`, whatever allows it")
 	f.StringArrayVar(&o.denyFile, "deny-file", nil, "deny the rules in `FILE`")
 	o.presets.flag(f)
 	f.BoolVar(&o.allowAll, "allow-all-names", false, "let the rule * allow any public name")

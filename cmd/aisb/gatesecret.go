@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -61,6 +62,12 @@ func (o *gateOptions) tokens() (*gate.Tokens, error) {
 	return t, nil
 }
 
+// isPort reports whether a text is a port that can be connected to.
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n > 0
+}
+
 // upstreamProxy reads --upstream-proxy and what belongs to it; nil without it.
 // The proxy variables of the environment are not looked at: where a gate
 // connects through is a choice, not an accident.
@@ -74,7 +81,7 @@ func (o *gateOptions) upstreamProxy() (*gate.Upstream, error) {
 	up := &gate.Upstream{Resolves: o.upstreamResolves}
 	u, err := url.Parse(o.upstream)
 	switch {
-	case err != nil || u.Scheme != "http" || u.Port() == "" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "":
+	case err != nil || u.Scheme != "http" || !isPort(u.Port()) || u.Hostname() == "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "":
 		return nil, &exitError{code: exitUsage, err: fmt.Errorf("--upstream-proxy %q is not http://HOST:PORT", o.upstream),
 			hint: "for example --upstream-proxy http://proxy.example.com:3128"}
 	case u.User != nil:

@@ -22,7 +22,7 @@ type presetOptions struct {
 
 // flag adds --preset.
 func (o *presetOptions) flag(f *pflag.FlagSet) {
-	f.StringSliceVar(&o.names, "preset", nil, "allow what `NAME` needs: 'aisb presets'")
+	listVar(f, &o.names, "preset", "allow what `NAME` needs: 'aisb presets'")
 }
 
 // flags adds those of run.

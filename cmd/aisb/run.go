@@ -94,9 +94,9 @@ rules or settings, 124: --timeout, 125: podman, 126 and 127: COMMAND can't run.`
 // flags adds all flags of run.
 func (o *runOptions) flags(f *pflag.FlagSet) {
 	f.SortFlags = false
-	ruleListVar(f, &o.allow, "allow", "allow `RULE` (repeatable, comma list)")
+	listVar(f, &o.allow, "allow", "allow `RULE` (repeatable, comma list)")
 	f.StringArrayVar(&o.allowFile, "allow-file", nil, "allow the rules in `FILE`, one a line")
-	ruleListVar(f, &o.deny, "deny", "deny `RULE`, whatever allows it")
+	listVar(f, &o.deny, "deny", "deny `RULE`, whatever allows it")
 	o.presets.flags(f)
 	f.BoolVar(&o.allowAll, "allow-all-names", false, "let the rule * allow any public name")
 	f.StringVar(&o.net, "net", "allow", "`MODE`: allow (the default), none, full (no fence)")

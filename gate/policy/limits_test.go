@@ -56,3 +56,11 @@ func TestBroadRanges(t *testing.T) {
 		}
 	}
 }
+
+// A line that is too long is said to be, with its place.
+func TestLongLine(t *testing.T) {
+	_, err := ParseLines("rules.txt", strings.NewReader("a.test\n"+strings.Repeat("b", maxLine)+"\n"))
+	if err == nil || err.Error() != "rules.txt:2: the line is longer than 4096 bytes" {
+		t.Errorf("got %v", err)
+	}
+}

@@ -63,6 +63,9 @@ func ParseLines(name string, r io.Reader) ([]Line, error) {
 		}
 	}
 	if err := s.Err(); err != nil {
+		if errors.Is(err, bufio.ErrTooLong) {
+			err = fmt.Errorf("the line is longer than %d bytes", maxLine)
+		}
 		return nil, fmt.Errorf("%s:%d: %w", name, n+1, err)
 	}
 	return lines, nil

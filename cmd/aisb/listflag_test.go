@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A list of rules loses none of them, however its lines end, and is none without
-// a rule.
-func TestRuleList(t *testing.T) {
+// A list loses none of its texts, however its lines end, and is none without
+// one.
+func TestListFlag(t *testing.T) {
 	for _, tt := range []struct {
 		args, want []string
 	}{
@@ -26,7 +26,7 @@ func TestRuleList(t *testing.T) {
 		got := []string{"default.test"}
 		f := pflag.NewFlagSet("test", pflag.ContinueOnError)
 		f.SetOutput(io.Discard)
-		ruleListVar(f, &got, "deny", "deny")
+		listVar(f, &got, "deny", "deny")
 		err := f.Parse(tt.args)
 		if (err == nil) != (tt.want != nil) || err == nil && !slices.Equal(got, tt.want) {
 			t.Errorf("%q: %q, %v, want %q", tt.args, got, err, tt.want)
