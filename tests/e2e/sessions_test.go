@@ -28,7 +28,7 @@ func TestPs(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	o := s.c.do(t, "ps")
-	wantIn(t, "table", o.stdout, s.name, " "+want+" ", `/bin/sh -c "echo ready; read line; ex...`)
+	wantIn(t, "table", o.stdout, s.name, " "+want+" ", "/bin/sh -c 'echo ready; read line; ex...")
 	t.Logf("ps took %v", o.took)
 	wantIn(t, "completion", s.c.do(t, "__complete", "exec", "aisb-e2e").stdout, s.name+"\t"+s.c.dir+"\n")
 	s.ends(t)
