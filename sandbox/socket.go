@@ -79,8 +79,13 @@ func (s *Session) info() control.Info {
 // Ended is closed when the command has ended.
 func (s *Session) Ended() <-chan struct{} { return s.ending.done }
 
+// outputGrace is how long the last output of a command that was stopped may take to
+// be read.
+const outputGrace = time.Second
+
 // Stop ends the run: the command gets SIGTERM, and is killed when it hasn't ended
-// within grace. It returns when one of these is through, which Wait tells of.
+// within grace. It returns when one of these is through, which Wait tells of. A user
+// who has stopped reading what the command wrote doesn't hold up the end for long.
 func (s *Session) Stop(grace time.Duration) {
 	s.giveUp(errStopped) // a start, if it is one yet
 	select {
@@ -92,6 +97,7 @@ func (s *Session) Stop(grace time.Duration) {
 		_ = s.Signal(syscall.SIGTERM) // an error means that it has ended
 		select {
 		case <-s.ending.done:
+			time.AfterFunc(outputGrace, s.Kill)
 			return
 		case <-s.cut:
 			return

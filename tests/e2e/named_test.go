@@ -3,9 +3,12 @@
 package e2e
 
 import (
+	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestName: a run has the name that it was given, no other has it meanwhile, and it
@@ -47,4 +50,45 @@ func TestTimeout(t *testing.T) {
 	}
 	aisb(t, []string{"--net", "none", "--timeout", "10m"}, sh("exit 3")...).wantStatus(t, 3)
 	gone()
+}
+
+// TestStopUnread: who has stopped reading what the command writes, such as a pager that
+// waits for a key, doesn't hold up the end of a run, neither by --timeout nor by stop.
+func TestStopUnread(t *testing.T) {
+	for _, flags := range [][]string{{"--timeout", "1s"}, {"--name", "unread"}} {
+		gone := wantNothingLeft(t)
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		cmd := call{dir: project(t)}.command(t.Context(), runArgs(append(flags, "--net", "none"), "yes")...)
+		cmd.Stdout = w
+		err = cmd.Start()
+		w.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		want := 124
+		if flags[0] == "--name" {
+			want = 143
+			if _, err := io.ReadFull(r, make([]byte, 100)); err != nil {
+				t.Fatal(err)
+			}
+			call{dir: agent.home}.do(t, "stop", "unread").wantStatus(t, 0)
+		}
+		select {
+		case <-ended:
+		case <-time.After(runTimeout):
+			t.Errorf("%q: it waits for its reader", flags)
+			cmd.Process.Kill()
+			<-ended
+		}
+		if got := cmd.ProcessState.ExitCode(); got != want {
+			t.Errorf("%q: status %d, want %d", flags, got, want)
+		}
+		gone()
+	}
 }
