@@ -17,7 +17,7 @@ func newAttachCmd(u *ui) *cobra.Command {
 		Use:   "attach [NAME]",
 		Short: "join the terminal of a detached sandbox",
 		Long: `attach joins this terminal with that of the command in the sandbox NAME, which
-'aisb run --detach' has started, or in the only one that is running. Without a
+'aisb run --detach' has started, or in the only one there is. Without a
 terminal of the command's it shows the output as it comes; ^C ends only that.
 
 There are no keys that detach: all of them belong to the command. Close the
@@ -38,6 +38,9 @@ func attach(u *ui, name string, tty ttyOptions) error {
 	runtime, list, err := runs()
 	if err != nil {
 		return err
+	}
+	if ours := detachedOnes(list); name == "" && len(ours) > 0 {
+		list = ours // the others can't be meant
 	}
 	run, err := pick(list, name)
 	if err != nil {

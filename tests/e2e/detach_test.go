@@ -162,6 +162,10 @@ func TestStopOfADetached(t *testing.T) {
 	o := c.do(t, "attach", s.name)
 	o.wantStatus(t, 125)
 	wantIn(t, "attach to one that isn't detached", o.stderr, "not started with --detach", "aisb shell")
+	// Nor is it meant where no name is given and another is detached.
+	name = detached(t, c, []string{"--net", "none"}, sh("while sleep 0.05; do echo tick; done")...)
+	c.startAny(t, "attach").waitOut("tick\n")
+	c.do(t, "stop", name).wantStatus(t, 0)
 	s.ends(t)
 }
 
