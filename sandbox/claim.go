@@ -45,14 +45,17 @@ func (p Paths) enter(ctx context.Context, spec Spec) (RunDirs, error) {
 		return RunDirs{}, err
 	}
 	dirs, err := p.MakeRunDirs(spec.Name)
-	if err == nil {
-		err = clearDead(dirs.Runtime)
-	}
 	if err != nil {
 		uses.release()
+		return RunDirs{}, err
 	}
 	dirs.uses = uses
-	return dirs, err
+	if err := clearDead(dirs.Runtime); err != nil {
+		dirs.held.Close()
+		uses.release()
+		return RunDirs{}, err
+	}
+	return dirs, nil
 }
 
 // Joined are the running sandboxes with other rights whose files this one shares.

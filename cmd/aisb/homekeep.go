@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"time"
@@ -111,6 +112,10 @@ func (k *keptHome) tell(u *ui) {
 	after, err := home.Look(k.dir, home.StartUp)
 	if err := cmp.Or(k.err, err); err != nil {
 		u.warnf("whether the run has changed start-up files in the home %s is unknown: %v", k.name, err)
+		if errors.Is(err, fs.ErrPermission) {
+			// A directory of a volume that podman made for a container's root, as it does unasked.
+			u.hintf("let yourself look into it, once: podman unshare chmod a+x %s", shellQuote(filepath.Dir(k.dir)))
+		}
 		return
 	}
 	if text := changedText(home.Compare(k.before, after)); text != "" {

@@ -8,9 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -276,17 +276,19 @@ func Measure(dir string) (Usage, error) {
 	}
 	defer root.Close()
 	var u Usage
-	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+	err = fs.WalkDir(root.FS(), ".", func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
 			u.Partial = true // a directory of another user inside, or one that has just gone
 			return nil       //nolint:nilerr // Partial says it
 		}
-		var st unix.Stat_t
-		if unix.Lstat(filepath.Join(dir, name), &st) != nil {
+		info, err := d.Info() // by the root: no link leads out of it
+		if err != nil {
 			u.Partial = true
 			return nil //nolint:nilerr // as above
 		}
-		u.Bytes += st.Blocks * 512 // stat(2)
+		if st, ok := info.Sys().(*syscall.Stat_t); ok {
+			u.Bytes += st.Blocks * 512 // stat(2)
+		}
 		if !d.IsDir() {
 			u.Files++
 		}

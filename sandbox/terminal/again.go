@@ -9,7 +9,7 @@ import (
 // settings are the values of what traces only knows to have been set.
 type settings struct {
 	pushed           [2][]string // Kitty's flags, on either screen
-	keys             string      // set without being pushed
+	keys             [2]string   // set without being pushed, on either
 	otherKeys, shape string      // whole sequences
 }
 
@@ -47,19 +47,19 @@ func (s *Setup) Again() []byte {
 			b.WriteString(sequence)
 		}
 	}
-	pushed := func(screen int) {
+	keys := func(screen int) {
 		for _, flags := range t.values.pushed[screen] {
 			b.WriteString("\x1b[>" + flags + "u")
 		}
+		put(t.keys[screen], "\x1b[="+t.values.keys[screen]+"u")
 	}
-	pushed(0)
+	keys(0)
 	for _, n := range []string{"47", "1047", "1049"} {
 		put(t.isOn(n), "\x1b[?"+n+"h")
 	}
 	if t.alternate() {
-		pushed(1)
+		keys(1)
 	}
-	put(t.keys, "\x1b[="+t.values.keys+"u")
 	for i := range modes {
 		b.WriteString(t.modeAgain(i))
 	}

@@ -19,6 +19,7 @@ func TestAgain(t *testing.T) {
 		"\x1b[<1u\x1b[>7u":                       "\x1b[>7u",
 		"\x1b[=5u\x1b[>4;2m\x1b=\x1b[5 q":        "\x1b[=5u\x1b=\x1b[5 q\x1b[>4;2m",
 		"\x1b[=5u\x1b[=0u\x1b[5 q\x1b[0 q":       "",
+		"\x1b[=5u\x1b[?1049h\x1b[=3u":            "\x1b[=5u\x1b[?1049h\x1b[=3u",
 		"\x1b[?1049h\x1b[?1003h\x1b[?1006h\x1bc": "\x1b[?1003h\x1b[?1006h",
 		"\x1b[?2026hhalf a screen\x1b[?6h":       "",
 		"\x1b[4h":                                "\x1b[4h",

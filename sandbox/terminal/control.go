@@ -133,9 +133,9 @@ func (f *Filter) special(dst []byte, s sequence) []byte {
 		}
 	case "=u":
 		pass = f.o.Answers && digits(s.params)
-		f.traces.keys = pass && s.params != "0" || f.traces.keys && !pass
 		if pass {
-			f.traces.values.keys = s.params
+			screen := f.traces.screen()
+			f.traces.keys[screen], f.traces.values.keys[screen] = s.params != "0", s.params
 		}
 	case ">m", ">n":
 		pass = f.otherKeys(s)

@@ -190,6 +190,8 @@ func TestTogether(t *testing.T) {
 	for _, c := range []struct{ name, text, end string }{
 		{"keys of both screens", "\x1b[>1u\x1b[?1049h\x1b[>1u\x1b[>3u", "\x1b[<2u\x1b[?1049l\x1b[<1u"},
 		{"keys left on the other screen", "\x1b[?1049h\x1b[>1u\x1b[?1049l", "\x1b[?1049h\x1b[<1u\x1b[?1049l"},
+		{"keys set on the other screen", "\x1b[?1049h\x1b[=5u\x1b[?1049l\x1b[=1u\x1b[=0u", "\x1b[?1049h\x1b[=0u\x1b[?1049l"},
+		{"keys set on both screens", "\x1b[=1u\x1b[?1049h\x1b[=5u", "\x1b[=0u\x1b[?1049l\x1b[=0u"},
 		{"colours by number aren't fonts", "\x1b[38;5;12m\x1b[48;2;11;12;13m\x1b[38;5;19;1m", "\x1b[0m"},
 		{"font", "\x1b[38;5;12;11m", "\x1b[10m\x1b[0m"},
 		{"popped", "\x1b[>1u\x1b[>1u\x1b[<5u", ""},

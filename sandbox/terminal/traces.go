@@ -25,11 +25,14 @@ type traces struct {
 
 	values settings
 
-	keys    bool   // flags of Kitty's keyboard protocol were set without being pushed
-	pushed  [2]int // on the main screen and the alternate one (each has its own)
-	titles  int    // pushed
-	link    bool   // open
-	bar     bool   // a progress bar is shown
+	// Of Kitty's keyboard protocol, on the main screen and the alternate one, since each
+	// has its own: whether flags were set without being pushed, and how many were pushed.
+	keys   [2]bool
+	pushed [2]int
+
+	titles  int  // pushed
+	link    bool // open
+	bar     bool // a progress bar is shown
 	palette bool
 	colors  [3]bool // of text, ground and cursor
 }
@@ -96,7 +99,7 @@ func (t *traces) cleared() {
 	t.mode(modeOf(true, "47"), false)
 	t.mode(modeOf(true, "1047"), false)
 	t.mode(modeOf(true, "1049"), false)
-	t.pushed, t.margins = [2]int{}, false
+	t.keys, t.pushed, t.margins = [2]bool{}, [2]int{}, false
 	t.values.pushed = [2][]string{}
 }
 
@@ -131,19 +134,20 @@ func (t *traces) reset() []byte {
 		}
 	}
 	put(t.isOn("2026"), "\x1b[?2026l")
-	if t.pushed[1] > 0 && !t.alternate() { // it left them there
+	if (t.pushed[1] > 0 || t.keys[1]) && !t.alternate() { // it left them there
 		t.mode(modeOf(true, "1049"), true)
 		put(true, "\x1b[?1049h")
 	}
 	if t.alternate() {
 		t.restored()
 		put(t.pushed[1] > 0, popKeys(t.pushed[1]))
+		put(t.keys[1], "\x1b[=0u")
 		for _, n := range []string{"47", "1047", "1049"} {
 			put(t.isOn(n), "\x1b[?"+n+"l")
 		}
 	}
 	put(t.pushed[0] > 0, popKeys(t.pushed[0]))
-	put(t.keys, "\x1b[=0u")
+	put(t.keys[0], "\x1b[=0u")
 	put(t.otherKeys, "\x1b[>4m")
 	origin := t.isOn("6")
 	if t.margins || origin || t.isOn("69") {
