@@ -187,6 +187,9 @@ func (h handle) close() {
 // end of its lifeline, and a podman whose conmon is stopped never ends.
 func (p *podmanProcess) end() {
 	if within(p.done, killGrace) {
+		if p.init == noHandle && p.status() > 128 {
+			p.remove(startGrace) // a signal has ended podman, half way
+		}
 		return
 	}
 	p.init.signal(unix.SIGKILL)
@@ -213,6 +216,14 @@ func (p *podmanProcess) remove(grace time.Duration) {
 			return
 		}
 	}
+}
+
+// removeEnded removes a container of the name that doesn't run, and reports whether it
+// has. One that does is kept: whose it is can't be known.
+func (p *podmanProcess) removeEnded(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, startGrace)
+	defer cancel()
+	return p.podman.Command(ctx, "rm", p.name).Run() == nil
 }
 
 func (p *podmanProcess) close() {

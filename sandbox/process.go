@@ -64,6 +64,24 @@ func (s *Session) startPodman(c podman.Container) error {
 	return nil
 }
 
+// launch starts the container and returns the host pid of its first process. What has
+// its name already and doesn't run is left of a run that was killed together with its
+// podman: nobody else has the name (claim), so it goes.
+func (s *Session) launch(ctx context.Context, c podman.Container) (int, error) {
+	if err := s.startPodman(c); err != nil {
+		return 0, err
+	}
+	pid, err := s.hello(ctx)
+	if err == nil || ctx.Err() != nil || !podman.NameTaken(s.podman.stderr.String()) || !s.podman.removeEnded(ctx) {
+		return pid, err
+	}
+	s.entry.Close()
+	if err := s.startPodman(c); err != nil {
+		return 0, err
+	}
+	return s.hello(ctx)
+}
+
 // hello waits for the entrypoint's first word and returns its host pid.
 func (s *Session) hello(ctx context.Context) (int, error) {
 	stop := context.AfterFunc(ctx, func() { s.entry.Close() })
@@ -72,7 +90,18 @@ func (s *Session) hello(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	var st handshake.Stage
+	said, watching := make(chan struct{}), sync.WaitGroup{}
+	watching.Go(func() {
+		select {
+		case <-s.podman.done:
+			// conmon has the other end of the socket, too, and waits for its podman.
+			_ = s.entry.SetReadDeadline(time.Now().Add(killGrace)) // an error shows in Recv
+		case <-said:
+		}
+	})
 	m, err := s.entry.Recv(&st)
+	close(said)
+	watching.Wait()
 	m.Close()
 	switch {
 	case ctx.Err() != nil:

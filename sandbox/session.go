@@ -151,10 +151,7 @@ func (s *Session) start(ctx context.Context) error {
 		return f
 	}
 	s.trace.part(PartPrepare)
-	if err := s.startPodman(c); err != nil {
-		return err
-	}
-	pid, err := s.hello(ctx)
+	pid, err := s.launch(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ var hints = []struct{ part, hint string }{
 	{"setrlimit `RLIMIT_", "your own limit is lower and can't be raised: see ulimit -H -a"},
 	{"memory.max", noMemory},
 	{"pids.max", noPids},
-	{"name is already in use", "a sandbox of that name runs: choose another --name"},
+	{nameTaken, "a container that no aisb of this login has started has that name, see 'podman ps --all': choose another --name, or remove it"},
 }
 
 const (
@@ -34,6 +34,13 @@ const (
 
 // noImage is what podman says of an image that --pull=never can't find.
 const noImage = "image not known"
+
+// nameTaken is what podman says of a name that another container has.
+const nameTaken = "name is already in use"
+
+// NameTaken reports whether an error text of podman is about a name that another
+// container has.
+func NameTaken(text string) bool { return strings.Contains(text, nameTaken) }
 
 // NoImage reports whether an error text of podman is about a missing image.
 func NoImage(text string) bool { return strings.Contains(text, noImage) }

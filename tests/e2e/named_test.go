@@ -92,3 +92,46 @@ func TestStopUnread(t *testing.T) {
 		gone()
 	}
 }
+
+// TestNameOfALeftContainer: a run that was killed together with its podman, or with the
+// whole machine, has left a container; its name can be had all the same. One that runs
+// is not touched.
+func TestNameOfALeftContainer(t *testing.T) {
+	gone := wantNothingLeft(t)
+	flags := []string{"--name", "left", "--net", "none"}
+	asUser(t, "podman", "create", "--name", "aisb-left", testImage, "true")
+	o := aisb(t, flags, "echo", "ran")
+	o.wantStatus(t, 0)
+	wantIn(t, "output", o.stdout, "ran\n")
+	gone()
+	asUser(t, "podman", "run", "--detach", "--network", "none", "--name", "aisb-left", testImage, "sleep", "1000")
+	defer asUser(t, "podman", "rm", "--force", "--time", "0", "aisb-left")
+	o = aisb(t, flags, "true")
+	o.wantStatus(t, 125)
+	wantIn(t, "error", o.stderr, "already in use", "aisb: hint: a container that no aisb of this login has started")
+	wantIn(t, "podman's list", asUser(t, "podman", "ps", "--format", "{{.Names}}"), "aisb-left")
+}
+
+// TestPodmanKilledWhileStarting: podman is killed when it has made the container, whose
+// conmon waits for it with the lifeline in its hand. aisb doesn't wait, and removes it.
+func TestPodmanKilledWhileStarting(t *testing.T) {
+	gone := wantNothingLeft(t)
+	bin := project(t)
+	script := `#!/bin/sh
+case " $* " in *" run "*) ;; *) exec /usr/bin/podman "$@" ;; esac
+for arg; do [ "$last" = --name ] && name=$arg; last=$arg; done
+/usr/bin/podman create --name "$name" ` + testImage + ` true >/dev/null
+sleep 60 >/dev/null 2>&1 &
+kill -9 $$
+`
+	if err := os.Chmod(write(t, bin, "podman", script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	o := call{dir: project(t), env: []string{"PATH=" + bin + ":/usr/bin:/bin"}}.aisb(t, []string{"--net", "none"}, "true")
+	o.wantStatus(t, 125)
+	wantIn(t, "error", o.stderr, "aisb: error: container did not start")
+	if o.took > 50*time.Second {
+		t.Errorf("it took %v", o.took)
+	}
+	gone()
+}
