@@ -28,6 +28,19 @@ func (d *dryText) print(out io.Writer) error {
 	if d.Backend != "" {
 		t.row("resolver", cmp.Or(d.Resolver, "the host's"))
 	}
+	for _, port := range d.Ports {
+		here := "a free port"
+		if port.Host != 0 {
+			here = fmt.Sprint("port ", port.Host)
+		}
+		t.row("reached at", fmt.Sprintf("%s of 127.0.0.1: port %d inside", here, port.Port))
+	}
+	if d.Timeout != "" {
+		t.row("ended after", d.Timeout)
+	}
+	if d.Quarantine {
+		t.row("quarantine", "of new files that the host may execute")
+	}
 	if len(d.Allow)+len(d.Deny) > 0 {
 		t.section("RULES")
 	}

@@ -53,6 +53,9 @@ type dryText struct {
 	Deny        []dryRule    `json:"deny"`
 	Environment []dryEnv     `json:"environment"`
 	Mounts      []dryMount   `json:"mounts"`
+	Ports       []dryPort    `json:"ports"`             // of the host's loopback
+	Timeout     string       `json:"timeout,omitempty"` // "" is none
+	Quarantine  bool         `json:"quarantine"`        // of new files that the host may execute
 	Settings    []shownValue `json:"settings"`
 	Ruleset     string       `json:"ruleset"`
 	Podman      []string     `json:"podman"`
@@ -65,6 +68,11 @@ type dryImage struct {
 	Build   bool   `json:"build"` // it would be built first
 	Harness string `json:"harness,omitempty"`
 	Base    string `json:"base,omitempty"`
+}
+
+type dryPort struct {
+	Host uint16 `json:"host"` // 0 is a free one
+	Port uint16 `json:"port"` // inside
 }
 
 type dryRule struct {
@@ -155,6 +163,13 @@ func (o runOptions) describe(p *prepared, host sandbox.Host) (*dryText, error) {
 	d.Mounts = []dryMount{}
 	for _, m := range slices.Concat(p.spec.Mounts, p.spec.Protected) {
 		d.Mounts = append(d.Mounts, dryMount{m.Source, m.Target, m.ReadOnly})
+	}
+	d.Ports = []dryPort{}
+	for _, port := range p.spec.Publish {
+		d.Ports = append(d.Ports, dryPort{port.Host, port.Port})
+	}
+	if d.Quarantine = p.spec.Quarantine; o.timeout > 0 {
+		d.Timeout = timeText(o.timeout)
 	}
 	d.Settings = []shownValue{}
 	if o.settings != nil {
