@@ -87,6 +87,9 @@ func (r *reader) wrong(at Origin, hint, format string, args ...any) {
 	r.errs = append(r.errs, &Error{Origin: at, Problem: fmt.Sprintf(format, args...), Hint: hint})
 }
 
+// mostShown is what is shown of a name that isn't known: an agent can write the file.
+const mostShown = 80
+
 func (r *reader) expression(n *unstable.Node) {
 	if n.Kind != unstable.KeyValue && n.Kind != unstable.Table && n.Kind != unstable.ArrayTable {
 		return
@@ -100,9 +103,13 @@ func (r *reader) expression(n *unstable.Node) {
 		parts = append(parts, string(it.Node().Data))
 	}
 	name := strings.Join(parts, ".")
+	shown := name
+	if len(shown) > mostShown {
+		shown = shown[:mostShown] + "..."
+	}
 	if n.Kind != unstable.KeyValue {
 		r.table = true
-		r.wrong(at, `leave the line out: keys stand alone, as allow = ["example.com"]`, "there is no table %q", name)
+		r.wrong(at, `leave the line out: keys stand alone, as allow = ["example.com"]`, "there is no table %q", shown)
 		return
 	}
 	if r.table {
@@ -116,7 +123,7 @@ func (r *reader) expression(n *unstable.Node) {
 	if near := nearest(parts[len(parts)-1]); near != "" {
 		hint = "did you mean " + near + "?"
 	}
-	r.wrong(at, hint, "unknown key %q", name)
+	r.wrong(at, hint, "unknown key %q", shown)
 }
 
 // key reads the value of a key that there is. name is what it was called.

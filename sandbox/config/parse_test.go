@@ -58,6 +58,7 @@ func TestParseErrors(t *testing.T) {
 		{"mount = ['x']", `F:1: unknown key "mount"`, "did you mean mounts?"},
 		{"pids_limit = 1", `F:1: unknown key "pids_limit"`, "did you mean pids-limit?"},
 		{"network = 'none'", `F:1: unknown key "network"`, "did you mean net?"},
+		{strings.Repeat("x", 1000) + " = 1", `F:1: unknown key "` + strings.Repeat("x", mostShown) + `..."`, "'aisb config show' lists the keys"},
 		{"extra-args = ['--privileged']", `F:1: unknown key "extra-args"`, "'aisb config show' lists the keys"},
 		{"x = 1", `F:1: unknown key "x"`, "'aisb config show' lists the keys"},
 		{"network.allowedDomains = ['x']", `F:1: unknown key "network.allowedDomains"`, "did you mean allow?"},

@@ -52,16 +52,22 @@ func (p *Plan) checkText() error {
 	return nil
 }
 
+// longestPath is somewhat less than the kernel takes at once (PATH_MAX): an agent can
+// make a longer one, name by name.
+const longestPath = 4000
+
 // unmountable is why podman would take a name for that of another file, "" if it
 // doesn't. Its configuration of a container is JSON, which has U+FFFD in place of a
 // byte that isn't UTF-8; and it reads --mount as CSV, in which a line break of two
-// bytes becomes one of one byte (encoding/csv).
+// bytes becomes one of one byte (encoding/csv). One that is too long is nobody's to open.
 func unmountable(name string) string {
 	switch {
 	case !utf8.ValidString(name):
 		return "is not UTF-8"
 	case strings.Contains(name, "\r\n"):
 		return "has a carriage return and a line feed in it"
+	case len(name) > longestPath:
+		return "is too long"
 	}
 	return ""
 }

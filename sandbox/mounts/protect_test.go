@@ -171,31 +171,6 @@ func TestNamedProtectedPaths(t *testing.T) {
 	}
 }
 
-// The user's own configuration counts in each repository of the project.
-func TestGlobalConfigurationInNested(t *testing.T) {
-	h := testHost(t)
-	dir := h.Home + "/code/project"
-	newRepo(t, dir+"/sub")
-	os.RemoveAll(dir + "/sub/.git/hooks")
-	write(t, dir+"/sub/.githooks/pre-commit", "x")
-	write(t, h.Home+"/.gitconfig", "[core]\n\thooksPath = .githooks\n")
-	wantProtected(t, plan(t, h, Options{Dir: dir}), "rw /project/sub", "rw /project/sub/.git", "ro /project/sub/.git/config", "ro /project/sub/.githooks")
-}
-
-// A configuration that names very much doesn't hold up the next start.
-func TestManyNames(t *testing.T) {
-	h := testHost(t)
-	dir := h.Home + "/code/project"
-	newRepo(t, dir+"/sub")
-	var words strings.Builder
-	for i := range 2 * mostNames {
-		fmt.Fprintf(&words, " w%d", i)
-	}
-	write(t, dir+"/sub/.git/config", "[alias] x = !"+words.String()+"\n")
-	wantRefusal(t, h, Options{Dir: dir}, "name more than", "--no-protect sub/.git/config")
-	plan(t, h, Options{Dir: dir, NoProtect: []string{"sub/.git/config"}})
-}
-
 // Wherever the agent sees it.
 func TestProtectedInEachMount(t *testing.T) {
 	h := testHost(t)
