@@ -28,19 +28,7 @@ func (d *dryText) print(out io.Writer) error {
 	if d.Backend != "" {
 		t.row("resolver", cmp.Or(d.Resolver, "the host's"))
 	}
-	for _, port := range d.Ports {
-		here := "a free port"
-		if port.Host != 0 {
-			here = fmt.Sprint("port ", port.Host)
-		}
-		t.row("reached at", fmt.Sprintf("%s of 127.0.0.1: port %d inside", here, port.Port))
-	}
-	if d.Timeout != "" {
-		t.row("ended after", d.Timeout)
-	}
-	if d.Quarantine {
-		t.row("quarantine", "of new files that the host may execute")
-	}
+	d.more(t)
 	if len(d.Allow)+len(d.Deny) > 0 {
 		t.section("RULES")
 	}
@@ -71,4 +59,21 @@ func (d *dryText) print(out io.Writer) error {
 		t.text(strings.Join(d.Notes, "\n") + "\n")
 	}
 	return t.end()
+}
+
+// more is what else the run does, if it does.
+func (d *dryText) more(t *tables) {
+	for _, port := range d.Ports {
+		here := "a free port"
+		if port.Host != 0 {
+			here = fmt.Sprint("port ", port.Host)
+		}
+		t.row("reached at", fmt.Sprintf("%s of 127.0.0.1: port %d inside", here, port.Port))
+	}
+	if d.Timeout != "" {
+		t.row("ended after", d.Timeout)
+	}
+	if d.Quarantine {
+		t.row("quarantine", "of new files that the host may execute")
+	}
 }
