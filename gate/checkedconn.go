@@ -21,6 +21,7 @@ type checkedConn struct {
 
 	mu    sync.Mutex // of check; a handler takes heads while net/http reads
 	check checker
+	over  bool // nothing is read any more
 
 	room place // of a head that has grown large
 
@@ -90,6 +91,9 @@ func (c *checkedConn) deliver(p []byte) (n int, direct int64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := &c.check
+	if c.over {
+		return 0, 0, io.EOF
+	}
 	if len(k.out) == 0 {
 		k.out = nil
 		k.advance()
@@ -153,6 +157,13 @@ func (c *checkedConn) badFrame() *badRequest {
 		return nil // of a later request
 	}
 	return c.check.frame
+}
+
+// stop lets net/http read an end of file from now on.
+func (c *checkedConn) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
 }
 
 // release takes all bytes that came and were not delivered out of the checker.

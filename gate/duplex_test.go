@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -46,8 +47,15 @@ func TestAnswerBeforeTheBodysEnd(t *testing.T) {
 		if body := <-got; body != "one...two..." {
 			t.Errorf("%s: the origin got %q", framing, body)
 		}
-		c.CloseWrite()
-		if answer := c.rest(); !strings.Contains(answer, "first\n") || !strings.Contains(answer, "last\n") {
+		answer := ""
+		for !strings.HasSuffix(answer, "last\n") { // its client may not go away before
+			line, err := c.r.ReadString('\n')
+			if answer += line; err != nil {
+				t.Fatalf("%s: the client got %q, %v", framing, answer, err)
+			}
+		}
+		c.Close()
+		if !strings.Contains(answer, "first\n") {
 			t.Errorf("%s: the client got %q", framing, answer)
 		}
 	}
@@ -75,6 +83,32 @@ func TestEchoedBody(t *testing.T) {
 		resp.Body.Close()
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("length %d: %d of %d bytes came back, %v", length, len(got), size, err)
+		}
+	}
+}
+
+// An origin that doesn't want a body says so, and its answer arrives. The connection
+// goes on where the body was small, and ends where it was not.
+func TestAnswerInsteadOfTheBody(t *testing.T) {
+	l, base := webLab(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close")
+		http.Error(w, "no room", http.StatusRequestEntityTooLarge)
+	}))
+	for _, tt := range []struct {
+		size, sent int
+		more       bool // the next request has an answer, too
+	}{{100, 100, true}, {100, 99, false}, {8 << 20, 10, false}} {
+		c := l.dial()
+		c.send(crlf("POST "+base+"/ HTTP/1.1", "Host: x", fmt.Sprintf("Content-Length: %d", tt.size), ""))
+		if line := c.head(); !strings.HasPrefix(line, "HTTP/1.1 413 ") {
+			t.Errorf("%d bytes: got %q", tt.size, line)
+		}
+		c.send(strings.Repeat("x", tt.sent))
+		if tt.more {
+			c.send(crlf("GET "+base+"/ HTTP/1.1", "Host: x", "Connection: close", ""))
+		}
+		if rest := c.rest(); !strings.Contains(rest, "no room") || strings.Contains(rest, "HTTP/1.1 413 ") != tt.more || strings.Contains(rest, " 400 ") {
+			t.Errorf("%d bytes of %d: then %q", tt.sent, tt.size, rest)
 		}
 	}
 }

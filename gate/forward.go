@@ -69,9 +69,13 @@ func (g *Gate) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx = context.WithValue(ctx, writerKey{}, rw)
 	r = r.WithContext(ctx)
 	r.URL, r.Host, r.RequestURI = u, h.target.HostField(80), ""
-	r.Body = &countedBody{ReadCloser: r.Body, w: rw}
+	body := &countedBody{ReadCloser: r.Body, w: rw}
+	r.Body = body
 	g.engine.ServeHTTP(rw, r)
 	rw.endBroken(r.Context())
+	if h.length != 0 && !rw.refused {
+		body.finish()
+	}
 }
 
 // containRequest turns a panic into the end of this connection alone. net/http

@@ -255,21 +255,6 @@ func (w *responseWriter) endBroken(ctx context.Context) {
 	panic(http.ErrAbortHandler)
 }
 
-// countedBody is a request's body, counted and held against the rule's budget.
-type countedBody struct {
-	io.ReadCloser
-	w *responseWriter
-}
-
-// Read implements io.Reader.
-func (b *countedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if n > 0 && !b.w.spend(n) {
-		return 0, errBudget
-	}
-	return n, err
-}
-
 // spend counts bytes that go up, if the rule lets them.
 func (w *responseWriter) spend(n int) bool {
 	if !w.x.decision.budget.spend(int64(n)) {
