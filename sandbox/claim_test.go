@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/aisb-dev/aisb/gate/policy"
 	"github.com/aisb-dev/aisb/gate/proc"
@@ -220,7 +221,7 @@ func TestClaimAndWait(t *testing.T) {
 	}
 	fmt.Println("claimed")
 	defer c.release()
-	select {}
+	time.Sleep(time.Minute) // select{} would be a deadlock, of which the runtime dies
 }
 
 // No value of the environment is written down, nor anything that is the same in
