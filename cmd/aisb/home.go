@@ -195,11 +195,11 @@ func removalText(list []homeInfo) string {
 }
 
 func inUse(name string, runs []string) error {
-	by := "a running sandbox"
+	by, end := "a running sandbox", "NAME"
 	if len(runs) > 0 {
-		by = strings.Join(runs, ", ")
+		by, end = strings.Join(runs, ", "), strings.Join(runs, " ")
 	}
-	return &exitError{code: 1, err: fmt.Errorf("the home %q is in use by %s", name, by), hint: "end it first: aisb stop NAME"}
+	return &exitError{code: 1, err: fmt.Errorf("the home %q is in use by %s", name, by), hint: "end it first: aisb stop " + end}
 }
 
 // remove removes homes that nobody uses, and prints them.

@@ -95,3 +95,23 @@ func (o runOptions) keyHint(getenv func(string) string) string {
 	}
 	return fmt.Sprintf("for %s with %s: %s-e %s\n", h.Name, key.Reason, more, key.Env)
 }
+
+// commandKeyHint says why a key that was passed opens nothing here: only for a
+// harness is it plain what the key is for.
+func (o runOptions) commandKeyHint(p *prepared) string {
+	if _, ok := o.started(); ok {
+		return ""
+	}
+	for _, name := range image.HarnessNames() {
+		h, err := image.FindHarness(name)
+		if err != nil {
+			continue
+		}
+		for _, k := range givenKeys(h, p.spec.Named) {
+			if !p.theirs[k.Env] {
+				return fmt.Sprintf("%s opens hosts by itself for a harness alone; for this command: --preset %s\n", k.Env, k.Preset)
+			}
+		}
+	}
+	return ""
+}

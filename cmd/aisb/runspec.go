@@ -132,7 +132,7 @@ func (o runOptions) rules(p *prepared) (err error) {
 		return gateRuleError(err)
 	}
 	if parsed.Len() == 0 && len(p.packages) == 0 {
-		return o.emptyList(p.planted)
+		return o.emptyList(p)
 	}
 	for _, w := range warnings {
 		p.warnings = append(p.warnings, w.String())
@@ -144,7 +144,7 @@ var errEmptyList = errors.New("the allowlist is empty: the sandbox could reach n
 
 // emptyList refuses an allowlist without rules, and names the ways out, first why keys
 // open nothing.
-func (o runOptions) emptyList(keys []string) error {
+func (o runOptions) emptyList(p *prepared) error {
 	misplaced := ""
 	if slices.ContainsFunc(o.argv, func(a string) bool { return strings.HasPrefix(a, "--allow") }) {
 		misplaced = "--allow stands after the command and so belongs to it: put it before\n"
@@ -152,7 +152,7 @@ func (o runOptions) emptyList(keys []string) error {
 	return &exitError{
 		code: exitUsage,
 		err:  errEmptyList,
-		hint: strings.Join(append(keys, misplaced), "\n") + o.keyHint(os.Getenv) + "allow what it needs: --allow HOST, --allow-file FILE or --preset NAME\n" +
+		hint: strings.Join(append(p.planted, misplaced), "\n") + o.keyHint(os.Getenv) + o.commandKeyHint(p) + "allow what it needs: --allow HOST, --allow-file FILE or --preset NAME\n" +
 			"or run it without any network: --net none\n" +
 			"or without a fence, if you must: --net full",
 	}
