@@ -111,7 +111,7 @@ func (k *keptHome) tell(u *ui) {
 	}
 	after, err := home.Look(k.dir, home.StartUp)
 	if err := cmp.Or(k.err, err); err != nil {
-		u.warnf("whether the run has changed start-up files in the home %s is unknown: %v; 'aisb home inspect %s' says more", k.name, err, k.name)
+		u.warnf("whether the run has changed start-up files in the home %s is unknown: %v", k.name, err)
 		if errors.Is(err, fs.ErrPermission) {
 			// A directory of a volume that podman made for a container's root, as it does unasked.
 			u.hintf("let yourself look into it, once: podman unshare chmod a+x %s", shellQuote(filepath.Dir(k.dir)))
