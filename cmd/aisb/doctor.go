@@ -37,7 +37,7 @@ The status is 1 when a run would fail. docs/doctor.md lists the checks.
 With --attack it starts a sandbox and tries each known way out of it, from
 inside. The status is 1 when one got out; docs/attacks.md says how to read it.`,
 		Example: `  aisb doctor
-  aisb doctor --attack
+  aisb doctor --attack -q
   aisb doctor --json | jq -r '.checks[] | select(.state == "fail") | .id'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -21,7 +21,7 @@ import (
 // attackOptions are the flags of doctor --attack. Those that open something are
 // run's: what they open is what it shows.
 type attackOptions struct {
-	attack bool
+	attack, quiet bool
 
 	image, net, backend          string
 	userNS, unenforced, keepRoot bool
@@ -34,6 +34,7 @@ func (a *attackOptions) flags(f *pflag.FlagSet) {
 	f.BoolVar(&a.attack, "attack", false, "start a sandbox and try each known way out of it")
 	before := map[string]bool{}
 	f.VisitAll(func(f *pflag.Flag) { before[f.Name] = true })
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "leave out of the table what was held")
 	f.StringVar(&a.image, "image", "", "attack in the image `REF` instead of aisb's own")
 	f.StringVar(&a.net, "net", "allow", "attack a sandbox of this `MODE`: allow, none, full")
 	f.Lookup("net").DefValue = ""
@@ -248,7 +249,11 @@ func (b *battery) erase() {
 // print prints the report; the status is 1 when anything got out.
 func (b *battery) print(r attack.Report, asJSON bool) error {
 	b.erase()
-	show := func() error { return printLines(b.u.Out, r.String()) }
+	table := r
+	if b.options.quiet {
+		table = r.Brief()
+	}
+	show := func() error { return printLines(b.u.Out, table.String()) }
 	if asJSON {
 		show = func() error { return printJSON(b.u.Out, r) }
 	}

@@ -32,7 +32,7 @@ func (o *imageOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.harness, "harness", "pi", "harness `NAME` of the image, pi if none is given:\n"+strings.Join(image.HarnessNames(), ", "))
 	f.Lookup("harness").DefValue = "" // said by the text
 	f.StringVar(&o.base, "base-image", image.DefaultBase, "Debian-like base `REF`")
-	f.StringSliceVar(&o.packages, "package", nil, "add the Debian package `NAME` (repeatable)")
+	listVar(f, &o.packages, "package", "add the Debian package `NAME` (repeatable)")
 	f.StringArrayVar(&o.commands, "command", nil, "run `CMD` as root in the build (repeatable)")
 }
 

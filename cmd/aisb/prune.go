@@ -30,9 +30,10 @@ func newPruneCmd(u *ui) *cobra.Command {
 		Short:      "remove old logs, images and homes",
 		SuggestFor: []string{"clean", "gc", "cleanup"},
 		Long: `prune shows what nobody has used for a while, asks, and removes it: the logs of
-ended runs and images, or what the flags name. Homes hold logins: they are left
-alone unless --homes names them. Nothing of a running sandbox is removed, and
-nothing that aisb has not made. Without a terminal say --yes.`,
+ended runs and images, those too whose use is noted nowhere, or what the flags
+name. Homes hold logins: they are left alone unless --homes names them. Nothing
+of a running sandbox is removed, and nothing that aisb has not made. Without a
+terminal say --yes.`,
 		Example: `  aisb prune --dry-run
   aisb prune --logs --older 7d --yes`,
 		Args: cobra.NoArgs,

@@ -282,3 +282,19 @@ func TestSearchProc(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+// The brief table leaves out what was held, and counts it.
+func TestBrief(t *testing.T) {
+	r := Report{Held: 1, Out: 1, Unknown: 1, Attacks: []Result{
+		{ID: "a", Row: "T1", Verdict: Held}, {ID: "b", Row: "T1", Verdict: Out}, {ID: "c", Row: "T2", Verdict: Unknown},
+	}}
+	text := r.Brief().String()
+	for _, want := range []string{"GOT OUT  b", "unknown  c", "3 attacks: 1 held, 1 got out, 1 unknown"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("lacks %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "held     a") || len(r.Attacks) != 3 {
+		t.Errorf("held ones are in it, or the report was changed:\n%s", text)
+	}
+}
