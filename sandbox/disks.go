@@ -15,6 +15,7 @@ import (
 func (s *Session) watchDisks() <-chan *Failure {
 	full := make(chan *Failure, 1) // nobody may want it any more
 	go func() {
+		defer close(s.disks)
 		tick := time.NewTicker(watchEvery)
 		defer tick.Stop()
 		for {

@@ -70,6 +70,7 @@ func (s *Session) Wait(ctx context.Context) Result {
 		// It has lost the container: conmon, which cleans up, may be gone.
 		s.podman.remove(endGrace)
 	}
+	within(s.disks, killGrace) // it looks by the descriptors that the caller closes, unless it hangs
 	var listed error
 	r.Planted, listed = s.planted() // nobody inside lives any more
 	s.trace.part(PartScan)

@@ -86,6 +86,7 @@ type Session struct {
 	started time.Time
 	policy  netpolicy.Spec // of the fence
 	watched chan struct{}  // closed when watch is done
+	disks   chan struct{}  // closed when watchDisks is
 
 	appeared chan string // see Appeared
 }
@@ -111,7 +112,7 @@ func Start(ctx context.Context, host Host, spec Spec, on Events) (*Session, erro
 	s := &Session{
 		spec: spec, host: host, on: on, trace: trace, dirs: dirs, created: time.Now(),
 		cut: make(chan struct{}), running: make(chan struct{}), aborted: make(chan struct{}),
-		asked: make(chan struct{}, maxAsked), watched: make(chan struct{}),
+		asked: make(chan struct{}, maxAsked), watched: make(chan struct{}), disks: make(chan struct{}),
 		appeared: make(chan string, 16),
 	}
 	ctx, s.giveUp = context.WithCancelCause(ctx)

@@ -86,9 +86,9 @@ func besideHungDisk(t *testing.T, part string) {
 		t.Fatal(err)
 	}
 	defer peer.Close()
-	s := &Session{entry: conn, cut: make(chan struct{}), watched: make(chan struct{}),
+	s := &Session{entry: conn, cut: make(chan struct{}), watched: make(chan struct{}), disks: make(chan struct{}),
 		ending: &ending{done: make(chan struct{})}, podman: &podmanProcess{done: make(chan struct{})}}
-	disk := hungDisk(t)
+	disk, answer := hungDisk(t)
 	if part == "room" {
 		s.dog.room, s.dog.min = []string{disk}, 1
 	} else {
@@ -117,6 +117,10 @@ func besideHungDisk(t *testing.T, part string) {
 	if f := s.dog.bitten(); f == nil || !strings.Contains(f.Error(), `a mount on "/etc" was added`) {
 		t.Errorf("got %v", f)
 	}
+	answer()
+	if !within(s.disks, 5*watchEvery) {
+		t.Error("what looks at the disk goes on")
+	}
 }
 
 // watchOn looks for what appears in a project that has come to hang.
@@ -138,15 +142,17 @@ func watchOn(t *testing.T, disk string) *snapshot.Watch {
 	return w
 }
 
-// hungDisk is a file system whose server says nothing until the test ends.
-func hungDisk(t *testing.T) string {
+// hungDisk is a file system whose server says nothing until the test ends, or answer is
+// called: an error to all who wait.
+func hungDisk(t *testing.T) (dir string, answer func()) {
 	t.Helper()
 	fuse, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if err != nil {
 		need.Missing(t, "fuse", err)
 	}
-	dir := t.TempDir()
-	t.Cleanup(func() { fuse.Close() }) // which lets those who wait go
+	dir = t.TempDir()
+	answer = func() { fuse.Close() }
+	t.Cleanup(answer)
 	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fuse.Fd())
 	if err := unix.Mount("none", dir, "fuse", unix.MS_NODEV|unix.MS_NOSUID, options); err != nil {
 		need.Missing(t, "fuse", err)
@@ -156,7 +162,7 @@ func hungDisk(t *testing.T) string {
 			t.Error(err)
 		}
 	})
-	return dir
+	return dir, answer
 }
 
 // A fence that can't be read is one that doesn't hold.
