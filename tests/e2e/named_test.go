@@ -16,22 +16,22 @@ import (
 func TestName(t *testing.T) {
 	gone := wantNothingLeft(t)
 	c := call{dir: project(t)}
-	flags := append([]string{"--name", "work"}, allowed...)
+	flags := append([]string{"--name", "named"}, allowed...)
 	l := c.start(t, flags, sh("echo ready; read line; exit 4")...)
 	l.waitOut("ready\n")
-	if got := strings.TrimSpace(asUser(t, "podman", "ps", "--format", "{{.Names}}")); got != "aisb-work" {
+	if got := strings.TrimSpace(asUser(t, "podman", "ps", "--format", "{{.Names}}")); got != "aisb-named" {
 		t.Errorf("the container is called %q", got)
 	}
 	o := c.aisb(t, flags, "true")
 	o.wantStatus(t, 2)
-	wantIn(t, "a name that is taken", o.stderr, `a sandbox with the name "aisb-work" is running`, "aisb stop aisb-work")
-	wantIn(t, "exec by the name", c.do(t, "exec", "work", "--", "echo", "in it").stdout, "in it\n")
+	wantIn(t, "a name that is taken", o.stderr, `a sandbox with the name "aisb-named" is running`, "aisb stop aisb-named")
+	wantIn(t, "exec by the name", c.do(t, "exec", "named", "--", "echo", "in it").stdout, "in it\n")
 	l.say("")
 	l.wait(runTimeout).wantStatus(t, 4)
 	c.aisb(t, flags, "true").wantStatus(t, 0)
 	gone()
-	wantIn(t, "log by the name", c.do(t, "logs", "work").stdout, `"run":"aisb-work"`)
-	if logs, err := filepath.Glob(filepath.Join(xdg, "state/aisb/runs/aisb-work.*/log.jsonl")); err != nil || len(logs) != 1 {
+	wantIn(t, "log by the name", c.do(t, "logs", "named").stdout, `"run":"aisb-named"`)
+	if logs, err := filepath.Glob(filepath.Join(xdg, "state/aisb/runs/aisb-named.*/log.jsonl")); err != nil || len(logs) != 1 {
 		t.Errorf("the first log: %q, %v", logs, err)
 	}
 }
