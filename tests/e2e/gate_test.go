@@ -10,13 +10,14 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/aisb-dev/aisb/tests/fakes"
 )
 
 // standalone is a gate on its own, started by the user.
@@ -157,14 +158,11 @@ func dialAsUser(t *testing.T, addr string) net.Conn {
 	t.Helper()
 	var conn net.Conn
 	var err error
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // never unlocked: the thread ends with this
+	fakes.OnThread(func() {
 		unix.SetfsuidRetUid(agent.uid)
 		conn, err = net.Dial("tcp", addr)
-	}()
-	if <-done; err != nil {
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"syscall"
@@ -128,20 +127,18 @@ func newestProof(t *testing.T) map[string]string {
 func listenIn(t *testing.T, pid int, addr string) net.Listener {
 	t.Helper()
 	var ln net.Listener
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with its namespace
-		ns, err := os.Open("/proc/" + strconv.Itoa(pid) + "/ns/net")
-		if err == nil {
-			defer ns.Close()
-			err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET)
+	var err error
+	fakes.OnThread(func() {
+		var ns *os.File
+		if ns, err = os.Open("/proc/" + strconv.Itoa(pid) + "/ns/net"); err != nil {
+			return
 		}
-		if err == nil {
+		defer ns.Close()
+		if err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err == nil {
 			ln, err = net.Listen("tcp", addr)
 		}
-		done <- err
-	}()
-	if err := <-done; err != nil {
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { ln.Close() })

@@ -187,7 +187,7 @@ func portsOf(t *testing.T, pid int) []int {
 			held[to] = true
 		}
 	}
-	table, err := os.ReadFile("/proc/net/tcp6")
+	table, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/tcp6", pid))
 	if err != nil {
 		t.Fatal(err)
 	}

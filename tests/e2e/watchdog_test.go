@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/aisb-dev/aisb/tests/fakes"
 )
 
 // dogLimit bounds how long the watchdog may take in these tests: it looks every
@@ -26,25 +27,21 @@ func lookTwice() { time.Sleep(2500 * time.Millisecond) }
 
 // unmount takes a mount of a process away, as root of the host can.
 func unmount(pid int, point string) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with its namespace
-		done <- func() error {
-			ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/mnt", pid))
-			if err != nil {
-				return err
-			}
-			defer ns.Close()
-			if err := unix.Unshare(unix.CLONE_FS); err != nil { // setns(2) wants it
-				return err
-			}
-			if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNS); err != nil {
-				return err
-			}
-			return unix.Unmount(point, 0)
-		}()
-	}()
-	return <-done
+	var err error
+	fakes.OnThread(func() {
+		var ns *os.File
+		if ns, err = os.Open(fmt.Sprintf("/proc/%d/ns/mnt", pid)); err != nil {
+			return
+		}
+		defer ns.Close()
+		if err = unix.Unshare(unix.CLONE_FS); err != nil { // setns(2) wants it
+			return
+		}
+		if err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNS); err == nil {
+			err = unix.Unmount(point, 0)
+		}
+	})
+	return err
 }
 
 // podman runs the user's own podman.

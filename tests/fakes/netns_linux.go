@@ -12,6 +12,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// OnThread runs f on a thread of its own, which ends with it. It is never the
+// first one of the process: that one can't end before the process does, so it would
+// stay where f has brought it, and what /proc/self and /proc/net show is where the
+// first thread is.
+func OnThread(f func()) {
+	ran := make(chan struct{})
+	go func() {
+		defer close(ran)
+		runtime.LockOSThread() // never unlocked, so the thread ends, unless it is the first
+		if unix.Gettid() == unix.Getpid() {
+			OnThread(f) // not here again: this goroutine holds the first thread
+			runtime.UnlockOSThread()
+			return
+		}
+		f()
+	}()
+	<-ran
+}
+
 // Netns is a network namespace of this process with mounts of its own. It is
 // held by one thread; what Do runs, runs there. A listener that is opened there
 // stays there, whichever thread accepts.
@@ -27,17 +46,16 @@ func NewNetns() (*Netns, error) {
 	n := &Netns{jobs: make(chan func())}
 	made := make(chan error)
 	n.done.Go(func() {
-		// Never unlocked: the thread ends with the goroutine, and nothing else
-		// ever runs in its namespaces.
-		runtime.LockOSThread()
-		err := n.enter()
-		made <- err
-		if err != nil {
-			return
-		}
-		for job := range n.jobs {
-			job()
-		}
+		OnThread(func() { // nothing else ever runs in its namespaces
+			err := n.enter()
+			made <- err
+			if err != nil {
+				return
+			}
+			for job := range n.jobs {
+				job()
+			}
+		})
 	})
 	if err := <-made; err != nil {
 		return nil, fmt.Errorf("make network namespace: %w", err)

@@ -5,9 +5,12 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/aisb-dev/aisb/tests/need"
 )
@@ -84,4 +87,22 @@ func netns(t *testing.T) *Netns {
 	}
 	t.Cleanup(func() { n.Close() })
 	return n
+}
+
+// What OnThread runs leaves nothing behind for the others, wherever it comes from.
+func TestOnThread(t *testing.T) {
+	first := make(chan int)
+	for range 4 * runtime.NumCPU() {
+		go func() {
+			for range 100 {
+				runtime.Gosched()
+				OnThread(func() { first <- unix.Gettid() })
+			}
+		}()
+	}
+	for range 400 * runtime.NumCPU() {
+		if <-first == os.Getpid() {
+			t.Error("ran on the process's first thread")
+		}
+	}
 }
