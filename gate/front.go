@@ -67,9 +67,11 @@ func (g *Gate) front(conn net.Conn) {
 		c.Close()
 		return
 	}
-	g.frontsMu.Lock()
-	g.waiting[c] = true
-	g.frontsMu.Unlock()
+	if !g.wait(c) {
+		c.Close()
+		<-g.slots
+		return
+	}
 	leave := sync.OnceFunc(func() { <-g.slots })
 	g.fronts.Add(1)
 	// A tunnel goes on in this goroutine, and is no front's business then.
@@ -91,6 +93,17 @@ func (g *Gate) front(conn net.Conn) {
 		}()
 		kept = g.serveFirst(c, leave, stood)
 	}()
+}
+
+// wait notes a connection that Drain has to end. One that comes after it was accepted
+// just before.
+func (g *Gate) wait(c net.Conn) bool {
+	g.frontsMu.Lock()
+	defer g.frontsMu.Unlock()
+	if !g.ended {
+		g.waiting[c] = true
+	}
+	return !g.ended
 }
 
 func (g *Gate) unwait(c net.Conn) {

@@ -80,11 +80,13 @@ type Gate struct {
 	server    *http.Server
 	handover  chan net.Conn // to server
 
-	ending   chan struct{} // closed when Drain begins
-	endOnce  sync.Once
-	fronts   sync.WaitGroup // goroutines of connections whose head is awaited
-	frontsMu sync.Mutex
-	waiting  map[net.Conn]bool // connections of fronts
+	ending    chan struct{} // closed when Drain begins
+	endOnce   sync.Once
+	fronts    sync.WaitGroup    // goroutines of connections whose head is awaited
+	frontsMu  sync.Mutex        // of what follows
+	waiting   map[net.Conn]bool // connections of fronts
+	listeners []net.Listener
+	ended     bool
 }
 
 // New makes a gate.
@@ -146,18 +148,13 @@ func patient() times {
 // Serve accepts clients until the listener is closed, by Drain or else.
 func (g *Gate) Serve(ln net.Listener) error {
 	inheritKeepAlive(ln)
+	if !g.listens(ln) {
+		ln.Close()
+		return nil
+	}
 	var all sync.WaitGroup
 	all.Go(func() { _ = g.server.Serve(&chanListener{conns: g.handover, ending: g.ending, addr: ln.Addr()}) })
-	stop := make(chan struct{})
-	all.Go(func() {
-		select {
-		case <-g.ending:
-			ln.Close()
-		case <-stop:
-		}
-	})
 	err := g.accept(ln)
-	close(stop)
 	g.end()
 	all.Wait()
 	g.fronts.Wait()
@@ -190,8 +187,28 @@ func (g *Gate) accept(ln net.Listener) error {
 	}
 }
 
-// end stops accepting, once.
-func (g *Gate) end() { g.endOnce.Do(func() { close(g.ending) }) }
+// listens notes what end has to close, unless that has been.
+func (g *Gate) listens(ln net.Listener) bool {
+	g.frontsMu.Lock()
+	defer g.frontsMu.Unlock()
+	if !g.ended {
+		g.listeners = append(g.listeners, ln)
+	}
+	return !g.ended
+}
+
+// end stops accepting, once. When it returns, nobody gets a connection any more.
+func (g *Gate) end() {
+	g.endOnce.Do(func() {
+		close(g.ending)
+		g.frontsMu.Lock()
+		defer g.frontsMu.Unlock()
+		g.ended = true
+		for _, ln := range g.listeners {
+			ln.Close()
+		}
+	})
+}
 
 // Drain stops accepting, lets requests and tunnels end, and cuts what is left
 // when ctx is done.

@@ -1,7 +1,6 @@
 package entry
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,7 +32,7 @@ type box struct {
 	layout  layout
 	conn    *fdmsg.Conn
 	cmd     *exec.Cmd
-	stderr  bytes.Buffer
+	stderr  text
 	outside *outside
 	write   *os.File // the layout goes in here
 }

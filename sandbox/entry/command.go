@@ -104,7 +104,11 @@ func executable(file string) error {
 // start tells aisb, shuts the sending side for good, and starts the command. An
 // error of exec after that is the command's own (a broken interpreter, say).
 func (e *entry) start() *failure {
-	go keepThreads() // beside the command's first steps
+	e.kept = make(chan struct{})
+	go func() { // beside the command's first steps
+		keepThreads()
+		close(e.kept)
+	}()
 	if err := leaveFaults(); err != nil {
 		return &failure{handshake.Start, handshake.ExitProof, err, notToTrust}
 	}

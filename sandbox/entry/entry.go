@@ -57,8 +57,9 @@ type entry struct {
 	execs   execs
 	oom     *oomScore
 	dials   dials
-	status  *os.File // takes one byte, the command's status
-	shut    bool     // nothing more is told to aisb
+	status  *os.File      // takes one byte, the command's status
+	shut    bool          // nothing more is told to aisb
+	kept    chan struct{} // closed when there are the threads for all that aisb may ask for
 
 	// seam is the tests': it is called at the points at which they spoil a start.
 	seam func(point string)

@@ -252,7 +252,7 @@ func TestEndOfAisbBeforeTheGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.conn.Close()
-	if status := b.wait(); status != killed || b.stderr.Len() > 0 {
+	if status := b.wait(); status != killed || b.stderr.String() != "" {
 		t.Errorf("status %d, said %q", status, &b.stderr)
 	}
 	if _, err := os.Stat(filepath.Join(b.layout.Project, "ran")); !errors.Is(err, fs.ErrNotExist) {

@@ -61,6 +61,9 @@ func TestExecMany(t *testing.T) {
 // runs only, so its threads are counted too.
 func TestExecWithoutProcesses(t *testing.T) {
 	b := awaited(t)
+	if status := b.exec(self("exit", "5")).wait(); status != 5 { // the threads stand before
+		t.Errorf("status %d", status)
+	}
 	if threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", b.cmd.Process.Pid)); err != nil || len(threads) <= spareThreads {
 		t.Errorf("pid 1 has %d threads, %v", len(threads), err)
 	}

@@ -42,6 +42,7 @@ func (e *entry) supervise() int {
 // obey does what aisb says until it is gone; then the sandbox ends at once, as
 // the kernel kills all that lives in the namespace of a dead pid 1.
 func (e *entry) obey() {
+	<-e.kept
 	for {
 		var c handshake.Control
 		m, err := e.conn.Recv(&c)

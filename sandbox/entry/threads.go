@@ -44,4 +44,9 @@ func keepThreads() {
 	ready.Wait()
 	close(enough)
 	gone.Wait()
+	// A thread on which a goroutine that holds it must wait has another one made by a
+	// third (newm in runtime/proc.go), whenever that comes to it. To stop the world is to
+	// wait for that: the new thread has a processor assigned.
+	var barrier runtime.MemStats
+	runtime.ReadMemStats(&barrier)
 }
