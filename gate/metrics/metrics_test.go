@@ -85,6 +85,11 @@ func TestProcess(t *testing.T) {
 
 // A gate without metrics calls the same methods.
 func TestNil(t *testing.T) {
+	defer func() {
+		if bad := recover(); bad != nil {
+			t.Errorf("panic: %v", bad)
+		}
+	}()
 	var m *Metrics
 	m.Gauge("x", "y", nil)
 	m.Bytes(nil, nil)

@@ -163,6 +163,7 @@ func TestExecCalls(t *testing.T) {
 	s.ends(t)
 }
 
+// TestExecStatus: exec ends as its command does, or says why there was none.
 func TestExecStatus(t *testing.T) {
 	s := waiting(t)
 	for _, tt := range []struct {
@@ -195,6 +196,8 @@ func TestExecStatus(t *testing.T) {
 	s.ends(t)
 }
 
+// TestExecPipes: what goes into a command of exec's and comes out of it passes whole, up to
+// its end and no longer.
 func TestExecPipes(t *testing.T) {
 	s := waiting(t)
 	const size = 64 << 20
@@ -227,6 +230,7 @@ func TestExecPipes(t *testing.T) {
 	s.ends(t)
 }
 
+// TestExecTwentyAtOnce: twenty commands at once in a sandbox each have their own streams.
 func TestExecTwentyAtOnce(t *testing.T) {
 	s := waiting(t)
 	var all sync.WaitGroup

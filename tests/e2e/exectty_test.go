@@ -10,6 +10,7 @@ import (
 	"time"
 )
 
+// TestExecTerminal: exec at a terminal gives its command one, with its size and its keys.
 func TestExecTerminal(t *testing.T) {
 	s := waiting(t)
 	master, slave := openTerminal(t)

@@ -45,6 +45,7 @@ for word in sys.argv[1:]:
     print(word, got, flush=True)
 `
 
+// TestNoGate: without a gate the addresses of allowed names are open, and nothing else.
 func TestNoGate(t *testing.T) {
 	gone := wantNothingLeft(t)
 	c := withCA(t)

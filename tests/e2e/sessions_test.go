@@ -11,6 +11,7 @@ import (
 	"time"
 )
 
+// TestPs: ps lists a sandbox with what it is while it runs, and not after.
 func TestPs(t *testing.T) {
 	gone := wantNothingLeft(t)
 	s := waiting(t)
@@ -38,6 +39,7 @@ func TestPs(t *testing.T) {
 	gone()
 }
 
+// TestStopOfSandboxes: stop ends a sandbox whatever its command makes of that.
 func TestStopOfSandboxes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		script string
