@@ -67,13 +67,17 @@ func ParseID(out []byte) (string, error) {
 	return strings.TrimPrefix(id, "sha256:"), nil
 }
 
+// containerLabel is podman.Label of sandbox/podman on the containers of builds: one that is
+// left can be told from the user's.
+const containerLabel = "dev.aisb.container=build"
+
 // WarmArgs creates a container of the image that never runs; its output is
 // the ID, for RemoveContainerArgs. podman then makes the copy of the image's
 // layers whose files belong to the mapped user, which takes seconds; the first
 // real run would have to wait for it.
 func WarmArgs(tag string) []string {
 	return []string{
-		"create", "--pull=never", "--log-driver=none", "--network=none", "--http-proxy=false", "--no-healthcheck",
+		"create", "--label=" + containerLabel, "--pull=never", "--log-driver=none", "--network=none", "--http-proxy=false", "--no-healthcheck",
 		"--image-volume=ignore", "--userns=keep-id:uid=1000,gid=1000", "--user=0:0", "--cap-drop=all", tag,
 	}
 }
@@ -93,6 +97,51 @@ func RemoveArgs(refs ...string) []string { return append([]string{"rmi"}, refs..
 // PruneArgs see RemoveArgs.
 func PruneArgs() []string {
 	return []string{"image", "prune", "--force", "--filter", "label=" + LabelFormat}
+}
+
+// AliasesArgs asks for the names that builds have given their base images, of which one
+// that was killed leaves its own. ParseAliases reads the answer.
+func AliasesArgs() []string {
+	return []string{"images", "--filter", "reference=localhost/" + aliasName, "--format", "json"}
+}
+
+// ParseAliases reads the answer to AliasesArgs. UnnameArgs takes them away.
+func ParseAliases(out []byte) ([]string, error) {
+	return names(out, func(name string) bool { return strings.HasPrefix(name, "localhost/"+aliasName+":") })
+}
+
+// UnnameArgs takes one name of an image away, see UnaliasArgs.
+func UnnameArgs(name string) []string { return []string{"untag", name, name} }
+
+// ParseOthers reads the answer to ListArgs: the names that images of aisb have been given
+// by others, and images without one. They are not aisb's to remove.
+func ParseOthers(out []byte) ([]string, error) {
+	return names(out, func(name string) bool { return !strings.HasPrefix(name, Repository+":") })
+}
+
+// names are those of the images that podman lists, sorted. An image without one has the
+// start of its ID.
+func names(out []byte, pass func(string) bool) ([]string, error) {
+	var raw []struct {
+		ID    string `json:"Id"`
+		Names []string
+	}
+	if err := json.Unmarshal(out, &raw); err != nil {
+		return nil, fmt.Errorf("parse podman's list of images: %w", err)
+	}
+	var list []string
+	for _, r := range raw {
+		if len(r.Names) == 0 {
+			r.Names = []string{r.ID[:min(12, len(r.ID))]}
+		}
+		for _, name := range r.Names {
+			if pass(name) {
+				list = append(list, name)
+			}
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list), nil
 }
 
 // Listed is an image that exists.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,12 +12,18 @@ import (
 	"time"
 
 	"github.com/aisb-dev/aisb/gate/preset"
+	"github.com/aisb-dev/aisb/sandbox/newer"
 )
+
+// recordFormat is the format of a Record. Raise it when one who knows the format before
+// would run another image than is meant.
+const recordFormat = 1
 
 // Record is what aisb remembers of a build, so that a start needs to ask
 // podman nothing: the base image that the Spec's reference stood for, and with
 // it the tag.
 type Record struct {
+	Format  int       `json:"format"`
 	Key     string    `json:"key"` // Spec.Key
 	Base    string    `json:"base"`
 	BaseID  string    `json:"base_id"`
@@ -91,7 +98,7 @@ func (r Records) find(s Spec) (Spec, Record, bool, error) {
 // Save notes a build, and what it found of package tools: nil is not known. It
 // replaces the file in one step.
 func (r Records) Save(s Spec, sources []preset.Preset, built time.Time) error {
-	rec := Record{Key: s.Key(), Base: s.Base, BaseID: s.BaseID, Tag: s.Tag(), Harness: s.Harness.Name, Built: built.UTC(), Sources: sources}
+	rec := Record{Format: recordFormat, Key: s.Key(), Base: s.Base, BaseID: s.BaseID, Tag: s.Tag(), Harness: s.Harness.Name, Built: built.UTC(), Sources: sources}
 	data, err := json.MarshalIndent(rec, "", "  ")
 	if err != nil {
 		return fmt.Errorf("save image record: %w", err)
@@ -124,7 +131,8 @@ func (r Records) Forget(key string) error {
 	return nil
 }
 
-// All returns every record that can be read.
+// All returns every record that can be read, and of those that a newer aisb has written
+// which image they are of and when it was used.
 func (r Records) All() ([]Record, error) {
 	entries, err := os.ReadDir(r.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -139,7 +147,9 @@ func (r Records) All() ([]Record, error) {
 			continue
 		}
 		rec, err := r.read(filepath.Join(r.Dir, e.Name()))
-		if err != nil {
+		if _, later := errors.AsType[*newer.Error](err); later {
+			rec.Key = strings.TrimSuffix(e.Name(), ".json")
+		} else if err != nil {
 			continue // a broken one describes no image, see read
 		}
 		all = append(all, rec)
@@ -148,7 +158,8 @@ func (r Records) All() ([]Record, error) {
 }
 
 // read returns fs.ErrNotExist also for a file that isn't a record: it can be
-// made again, so it is as good as none.
+// made again, so it is as good as none. Of one that a newer aisb has written it returns
+// the tag, and a *newer.Error.
 func (r Records) read(path string) (Record, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -159,8 +170,22 @@ func (r Records) read(path string) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
+	text, err := io.ReadAll(f)
+	if err != nil {
+		return Record{}, err
+	}
+	var head struct {
+		Format int    `json:"format"`
+		Tag    string `json:"tag"`
+	}
+	if err := json.Unmarshal(text, &head); err != nil {
+		return Record{}, fs.ErrNotExist
+	}
+	if err := newer.Check(path, head.Format, recordFormat); err != nil {
+		return Record{Tag: head.Tag, Used: info.ModTime()}, err
+	}
 	var rec Record
-	if err := json.NewDecoder(f).Decode(&rec); err != nil || rec.Key == "" {
+	if err := json.Unmarshal(text, &rec); err != nil || rec.Key == "" {
 		return Record{}, fs.ErrNotExist
 	}
 	rec.Used = info.ModTime()

@@ -28,7 +28,7 @@ var sourcesScript string
 // ParseSources reads its output.
 func SourcesArgs(tag string) []string {
 	return []string{
-		"run", "--rm", "--pull=never", "--log-driver=none", "--network=none", "--http-proxy=false", "--no-healthcheck",
+		"run", "--rm", "--label=" + containerLabel, "--pull=never", "--log-driver=none", "--network=none", "--http-proxy=false", "--no-healthcheck",
 		"--image-volume=ignore", "--userns=keep-id:uid=1000,gid=1000", "--user=1000:1000", "--cap-drop=all",
 		"--security-opt=no-new-privileges", "--security-opt=label=disable", "--read-only", "--workdir=/",
 		"--env=HOME=/home/agent", "--entrypoint", `["/bin/sh","-c"]`, tag, sourcesScript,

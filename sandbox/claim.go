@@ -15,18 +15,24 @@ import (
 	"github.com/aisb-dev/aisb/gate/policy"
 	"github.com/aisb-dev/aisb/sandbox/environ"
 	"github.com/aisb-dev/aisb/sandbox/mounts"
+	"github.com/aisb-dev/aisb/sandbox/newer"
 )
 
 // claim is what a run uses of the host and with which rights, as it is written
 // down for other runs to see (docs/adr/0088). Rules and environment
 // are told by codes, which only show whether they are the same.
 type claim struct {
+	Format      int           `json:"format"`
 	Run         string        `json:"run"`
 	Rules       string        `json:"rules"`
 	Environment string        `json:"environment"`
 	Volume      string        `json:"volume,omitempty"`
 	Areas       []mounts.Area `json:"areas"`
 }
+
+// claimFormat is the format of a claim. Raise it when one who knows the format before
+// would not see that the two use the same thing.
+const claimFormat = 1
 
 // statusUsage is the status of what can't be run as asked.
 const statusUsage = 2
@@ -120,7 +126,7 @@ func (s Spec) claim() (claim, error) {
 	if err != nil {
 		return claim{}, fmt.Errorf("look where the mounts lie: %w", err)
 	}
-	return claim{Run: s.Name, Volume: s.HomeVolume, Areas: areas}, nil
+	return claim{Format: claimFormat, Run: s.Name, Volume: s.HomeVolume, Areas: areas}, nil
 }
 
 // rules are what a sandbox may do, in a form that is the same for the same
@@ -185,6 +191,11 @@ func code(key []byte, what string, parts ...[]byte) string {
 
 // conflict is why the run of c can't start beside that of o, or nil.
 func (c claim) conflict(o claim) *Failure {
+	if newer.Check("", o.Format, claimFormat) != nil {
+		return &Failure{Status: statusUsage,
+			Err:  fmt.Errorf("a newer aisb has started the running sandbox %s, and what it uses can't be told here", o.Run),
+			Hint: "use that aisb\nor wait until " + o.Run + " has ended; if the two may meet: --share"}
+	}
 	var differs []string
 	if c.Rules != o.Rules {
 		differs = append(differs, "other rules")

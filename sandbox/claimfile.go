@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/aisb-dev/aisb/sandbox/newer"
 )
 
 // Of claims. They lie where a run's name, being podman's, can't lead.
@@ -103,8 +105,22 @@ func readClaim(path string) (claim, error) {
 		return claim{}, err
 	}
 	defer f.Close()
+	var text json.RawMessage
+	var head struct {
+		Format int    `json:"format"`
+		Volume string `json:"volume"`
+	}
 	var c claim
-	if err := json.NewDecoder(io.LimitReader(f, claimSize)).Decode(&c); err != nil {
+	if err = json.NewDecoder(io.LimitReader(f, claimSize)).Decode(&text); err == nil {
+		err = json.Unmarshal(text, &head)
+	}
+	if err == nil && newer.Check(path, head.Format, claimFormat) != nil {
+		return claim{Format: head.Format, Run: filepath.Base(path), Volume: head.Volume}, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &c)
+	}
+	if err != nil {
 		return claim{}, fmt.Errorf("read %s: %w", path, err)
 	}
 	return c, nil

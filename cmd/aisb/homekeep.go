@@ -12,6 +12,7 @@ import (
 
 	"github.com/aisb-dev/aisb/sandbox"
 	"github.com/aisb-dev/aisb/sandbox/home"
+	"github.com/aisb-dev/aisb/sandbox/newer"
 	"github.com/aisb-dev/aisb/sandbox/podman"
 )
 
@@ -55,8 +56,13 @@ func keepHome(ctx context.Context, host sandbox.Host, name string) (*keptHome, e
 		return nil, &exitError{code: exitPodman, err: err,
 			hint: "set XDG_STATE_HOME to a directory that you can write to; without it that is ~/.local/state"}
 	}
-	k := &keptHome{name: name, held: held, dir: held.Mountpoint()}
-	if k.dir == "" {
+	k := &keptHome{name: name, held: held}
+	k.dir, err = held.Mountpoint()
+	if later, ok := errors.AsType[*newer.Error](err); ok {
+		held.Close()
+		return nil, newerError(err, "remove that file, which only tells where podman keeps the home: rm "+shellQuote(later.Path))
+	}
+	if err == nil && k.dir == "" {
 		if k.dir, err = makeHome(ctx, host.Podman, name); err == nil {
 			err = held.Note(k.dir)
 		}

@@ -148,7 +148,7 @@ built or not. It depends on the base image, which podman must have.`,
 				return err
 			}
 			if known, ok, err := b.records.Find(s); err != nil {
-				return err
+				return newerError(err, buildAnew)
 			} else if ok {
 				fmt.Fprintln(u.Out, known.Tag())
 				return nil

@@ -40,7 +40,7 @@ func newBuilder(u *ui, command string, o imageOptions) (*builder, error) {
 func (b *builder) ready(ctx context.Context, s image.Spec) (string, error) {
 	known, ok, err := b.records.Find(s)
 	if err != nil {
-		return "", err
+		return "", newerError(err, buildAnew)
 	}
 	if ok {
 		return known.Tag(), nil

@@ -217,7 +217,7 @@ func (s *supervisor) end(status int) {
 	if err := s.output.Close(); err != nil {
 		s.u.warnf("%v", err)
 	}
-	text, err := json.Marshal(ended{status, time.Now().UTC().Truncate(time.Millisecond)})
+	text, err := json.Marshal(ended{endFormat, status, time.Now().UTC().Truncate(time.Millisecond)})
 	if err == nil {
 		err = os.WriteFile(filepath.Join(s.dir, endName), append(text, '\n'), 0o600)
 	}

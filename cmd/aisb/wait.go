@@ -15,6 +15,7 @@ import (
 
 	"github.com/aisb-dev/aisb/sandbox"
 	"github.com/aisb-dev/aisb/sandbox/control"
+	"github.com/aisb-dev/aisb/sandbox/newer"
 )
 
 // Files of a detached run, beside its log.
@@ -24,8 +25,13 @@ const (
 	endName    = "end.json" // how it ended
 )
 
+// endFormat is the format of endName. Raise it when one who knows the format before would
+// take another end for the command's.
+const endFormat = 1
+
 // ended is what endName holds.
 type ended struct {
+	Format int       `json:"format"`
 	Status int       `json:"status"`
 	Ended  time.Time `json:"ended"`
 }
@@ -117,6 +123,9 @@ func waitFor(u *ui, name string) error {
 		return err
 	}
 	end, err := readEnd(dir)
+	if _, later := errors.AsType[*newer.Error](err); later {
+		return newerError(err, "")
+	}
 	if errors.Is(err, errHeld) {
 		return &exitError{code: exitPodman, err: fmt.Errorf("%s: %w", filepath.Base(dir), err), hint: "see 'aisb ps'; 'kill -9' of its pid ends it and everything it has started"}
 	}
@@ -159,11 +168,19 @@ func readEnd(dir string) (control.AttachEnd, error) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	text, err := os.ReadFile(filepath.Join(dir, endName))
+	path := filepath.Join(dir, endName)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return control.AttachEnd{}, control.ErrSandboxEnded
 	}
+	var head struct{ Format int }
 	var e ended
+	if err := json.Unmarshal(text, &head); err != nil {
+		return control.AttachEnd{}, err
+	}
+	if err := newer.Check(path, head.Format, endFormat); err != nil {
+		return control.AttachEnd{}, err
+	}
 	if err := json.Unmarshal(text, &e); err != nil {
 		return control.AttachEnd{}, err
 	}

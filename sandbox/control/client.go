@@ -1,6 +1,7 @@
 package control
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -70,23 +71,27 @@ func (c *Client) PID() int { return c.pid }
 
 // ask sends a request and returns the answer and what came along.
 func (c *Client) ask(r Request, limit time.Duration) (Answer, fdmsg.Message, error) {
-	var a Answer
+	r.Protocol = Protocol
 	err := c.conn.SetDeadline(time.Now().Add(limit))
 	if err == nil {
 		err = c.conn.Send(r)
 	}
 	var m fdmsg.Message
+	var text json.RawMessage
 	if err == nil {
-		m, err = c.conn.Recv(&a)
+		m, err = c.conn.Recv(&text)
 	}
+	var a Answer
 	switch {
 	case errors.Is(err, io.EOF):
 		err = errors.New("the sandbox's aisb has closed the connection") // it ends, or is too busy
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = errors.New("the sandbox's aisb doesn't answer")
-	case err == nil && a.Err != nil:
-		m.Close()
-		err = a.Err
+	case err == nil:
+		if a, err = parseAnswer(r.Op, text); err != nil {
+			m.Close()
+			m.Files = nil
+		}
 	}
 	return a, m, err
 }

@@ -29,6 +29,8 @@ const (
 
 // Request is what a client says.
 type Request struct {
+	Protocol int `json:"protocol"` // of the client
+
 	Op    Op            `json:"op"`
 	Grace time.Duration `json:"grace,omitempty"` // with OpStop: until the command is killed
 
@@ -43,6 +45,8 @@ type Request struct {
 // handshake.Exec, and the command's terminal or pipes; that to OpAttach likewise
 // with the socket of AttachControl and AttachEnd, and streams.
 type Answer struct {
+	Protocol int `json:"protocol"` // in which it is given: the request's, or the newest that is known
+
 	Err  *Error `json:"err,omitempty"`
 	Info *Info  `json:"info,omitempty"` // with OpInfo
 }
@@ -77,6 +81,8 @@ type Info struct {
 	// the project among them.
 	Writable []handshake.Bytes `json:"writable,omitempty"`
 	Detached bool              `json:"detached,omitempty"`
+
+	Aisb string `json:"aisb,omitempty"` // the version of its aisb
 }
 
 // Port is a port of the host's loopback that leads to one in the sandbox.

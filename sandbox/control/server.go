@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -142,54 +143,50 @@ func (s *Server) serve(ctx context.Context, c *net.UnixConn, h Handler) {
 	if err != nil {
 		return
 	}
-	var r Request
+	var text json.RawMessage
 	_ = conn.SetDeadline(time.Now().Add(requestTimeout)) // an error shows in what follows
-	m, err := conn.Recv(&r)
+	m, err := conn.Recv(&text)
 	m.Close()
 	if err != nil {
 		return
 	}
 	_ = conn.SetDeadline(time.Time{})
+	r, refused := parseRequest(text)
+	if refused != nil {
+		_ = conn.Send(Answer{Protocol: Protocol, Err: refused}) // an error means that the client is gone
+		return
+	}
 	switch r.Op {
 	case OpInfo:
 		info := h.Info()
-		_ = conn.Send(Answer{Info: &info}) // an error means that the client is gone
+		_ = conn.Send(Answer{Protocol: Protocol, Info: &info}) // as above
 	case OpStop:
-		if conn.Send(Answer{}) != nil {
+		if conn.Send(Answer{Protocol: Protocol}) != nil {
 			return
 		}
 		h.Stop(r.Grace)
 		<-ctx.Done()
 	case OpExec:
-		if r.Exec != nil {
-			files, err := h.Exec(ctx, *r.Exec)
-			answer(conn, files, err)
-		}
+		files, err := h.Exec(ctx, *r.Exec)
+		answer(conn, spoken(r), files, err)
 	case OpAttach:
-		if r.Attach != nil {
-			files, err := h.Attach(ctx, *r.Attach)
-			answer(conn, files, err)
-		}
-	default:
-		_ = conn.Send(Answer{Err: &Error{
-			Text: fmt.Sprintf("the sandbox's aisb doesn't know the request %q", r.Op), Status: 125,
-			Hint: "another version of aisb has started it: end it and start it again",
-		}})
+		files, err := h.Attach(ctx, *r.Attach)
+		answer(conn, spoken(r), files, err)
 	}
 }
 
 // answer hands a client what it has asked for, or tells why not.
-func answer(conn *fdmsg.Conn, files []*os.File, err error) {
+func answer(conn *fdmsg.Conn, protocol int, files []*os.File, err error) {
 	if err != nil {
 		refused, ok := errors.AsType[*Error](err)
 		if !ok {
 			refused = &Error{Text: err.Error(), Status: handshake.ExitRefused}
 		}
-		_ = conn.Send(Answer{Err: refused})
+		_ = conn.Send(Answer{Protocol: protocol, Err: refused})
 		return
 	}
 	// When the client is gone, closing these is the end of its command.
-	_ = conn.Send(Answer{}, files...)
+	_ = conn.Send(Answer{Protocol: protocol}, files...)
 	for _, f := range files {
 		f.Close()
 	}

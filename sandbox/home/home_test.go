@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/aisb-dev/aisb/sandbox/newer"
 )
 
 func TestCheckName(t *testing.T) {
@@ -203,17 +205,25 @@ func TestRecords(t *testing.T) {
 	if !r.LastUse("h").IsZero() || r.Names() != nil {
 		t.Error("used before there was one")
 	}
+	lies := func(h *Held) string {
+		t.Helper()
+		dir, err := h.Mountpoint()
+		if err != nil {
+			t.Error(err)
+		}
+		return dir
+	}
 	one, err := r.Use("h")
-	if err != nil || one.Mountpoint() != "" {
-		t.Fatal(err, one.Mountpoint())
+	if err != nil || lies(one) != "" {
+		t.Fatal(err)
 	}
 	place := t.TempDir()
 	if err := errors.Join(one.Note("/a/longer/path/that/is/not/there/at/all/"+strings.Repeat("x", 200)), one.Note(place), one.Used(time.Unix(1e9, 0))); err != nil {
 		t.Fatal(err)
 	}
 	two, err := r.Use("h")
-	if err != nil || two.Mountpoint() != place || r.LastUse("h").Unix() != 1e9 || !slices.Equal(r.Names(), []string{"h"}) {
-		t.Errorf("%v, %v, %v", err, two.Mountpoint(), r.LastUse("h"))
+	if err != nil || lies(two) != place || r.LastUse("h").Unix() != 1e9 || !slices.Equal(r.Names(), []string{"h"}) {
+		t.Errorf("%v, %v, %v", err, lies(two), r.LastUse("h"))
 	}
 	if _, err := r.Take("h"); !errors.Is(err, ErrInUse) {
 		t.Errorf("taken from two that use it: %v", err)
@@ -242,14 +252,30 @@ func TestRecords(t *testing.T) {
 	taken.Close()
 	h := <-next
 	defer h.Close()
-	if h.Mountpoint() != "" || len(r.Names()) != 1 {
-		t.Errorf("%q, %q", h.Mountpoint(), r.Names())
+	if lies(h) != "" || len(r.Names()) != 1 {
+		t.Errorf("%q, %q", lies(h), r.Names())
 	}
 	if err := os.RemoveAll(place); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Note(place); err != nil || h.Mountpoint() != "" {
-		t.Errorf("a volume that is gone: %q, %v", h.Mountpoint(), err)
+	if err := h.Note(place); err != nil || lies(h) != "" {
+		t.Errorf("a volume that is gone: %q, %v", lies(h), err)
+	}
+	// A record from before there were formats is read, one of a newer aisb isn't.
+	for text, want := range map[string]string{
+		`{"mountpoint":"/tmp"}`: "/tmp", `{"format":1,"mountpoint":"/tmp"}`: "/tmp", `{"format":1,"mountpoint":7}`: "",
+		`{"format":2,"mountpoint":"/tmp"}`: "newer", `{"format":2,"mountpoint":{"at":"/tmp"}}`: "newer", `{"format":"x"}`: "",
+	} {
+		if err := os.WriteFile(filepath.Join(r.Dir, "h"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := h.Mountpoint()
+		if e, ok := errors.AsType[*newer.Error](err); ok && e.Known == 1 {
+			got = "newer"
+		}
+		if got != want {
+			t.Errorf("%s: %q, %v", text, got, err)
+		}
 	}
 	for _, bad := range []string{"../x", ".", ""} {
 		if _, err := r.Use(bad); err == nil {

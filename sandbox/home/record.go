@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/aisb-dev/aisb/sandbox/newer"
 )
 
 // ErrInUse reports that a running sandbox uses a home.
@@ -21,8 +23,13 @@ var ErrInUse = errors.New("a running sandbox uses it")
 // use. A run holds a lock on it, which no death leaves behind.
 type Records struct{ Dir string }
 
+// recordFormat is the format of a record. Raise it when one who knows the format before
+// would take another directory for the home.
+const recordFormat = 1
+
 // record is what a file holds.
 type record struct {
+	Format     int    `json:"format"`
 	Mountpoint string `json:"mountpoint"`
 }
 
@@ -75,21 +82,32 @@ func flock(f *os.File, how int) error {
 }
 
 // Mountpoint is where the home lies, as noted; "" when that isn't known, or nothing
-// lies there any more.
-func (h *Held) Mountpoint() string {
+// lies there any more. It returns a *newer.Error when a newer aisb has noted it.
+func (h *Held) Mountpoint() (string, error) {
+	var text json.RawMessage
+	if json.NewDecoder(io.NewSectionReader(h.file, 0, 1<<16)).Decode(&text) != nil {
+		return "", nil // empty, or another is just writing the same
+	}
+	var head struct{ Format int }
 	var r record
-	if json.NewDecoder(io.NewSectionReader(h.file, 0, 1<<16)).Decode(&r) != nil || !filepath.IsAbs(r.Mountpoint) {
-		return "" // empty, or another is just writing the same
+	if json.Unmarshal(text, &head) != nil {
+		return "", nil
+	}
+	if err := newer.Check(h.file.Name(), head.Format, recordFormat); err != nil {
+		return "", err
+	}
+	if json.Unmarshal(text, &r) != nil || !filepath.IsAbs(r.Mountpoint) {
+		return "", nil
 	}
 	if info, err := os.Lstat(r.Mountpoint); err != nil || !info.IsDir() {
-		return ""
+		return "", nil //nolint:nilerr // whatever the reason, podman is asked
 	}
-	return r.Mountpoint
+	return r.Mountpoint, nil
 }
 
 // Note notes where the home lies.
 func (h *Held) Note(mountpoint string) error {
-	text, err := json.Marshal(record{mountpoint})
+	text, err := json.Marshal(record{recordFormat, mountpoint})
 	if err == nil {
 		_, err = h.file.WriteAt(append(text, '\n'), 0)
 	}

@@ -9,6 +9,10 @@ import (
 	"strings"
 )
 
+// Label marks the containers of aisb, with the name of the run. A container whose label
+// says another name is somebody's copy of one.
+const Label = "dev.aisb.container"
+
 // Container is a sandbox as podman sees it. RunArgs lowers it.
 type Container struct {
 	Name     string
@@ -61,7 +65,7 @@ type Limits struct {
 // RunArgs is the argument vector after "podman". The order is fixed.
 func (c Container) RunArgs() []string {
 	args := []string{
-		"run", "--rm", "--name", c.Name,
+		"run", "--rm", "--name", c.Name, "--label=" + Label + "=" + c.Name,
 		// A missing image is an error here, not a download.
 		"--pull=never",
 		// The container's lifeline and words go over the descriptor; podman

@@ -29,6 +29,7 @@ run
 --rm
 --name
 aisb-demo-0a1b2c
+--label=dev.aisb.container=aisb-demo-0a1b2c
 --pull=never
 --log-driver=none
 --sig-proxy=false

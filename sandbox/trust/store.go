@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -20,8 +21,13 @@ type Store struct {
 	UID int    // the user
 }
 
+// format is that of an Approval. Raise it when one who knows the format before would take
+// more for approved than was: a field that narrows an approval, and is left unread.
+const format = 1
+
 // Approval is what the user has approved of a project.
 type Approval struct {
+	Format   int       `json:"format"`
 	Project  string    `json:"project"` // for people; the file's name counts
 	SHA256   string    `json:"sha256"`  // of the content
 	Approved time.Time `json:"approved"`
@@ -61,16 +67,34 @@ func (s Store) Find(project string) (Approval, error) {
 	if err != nil {
 		return Approval{}, fmt.Errorf("read the approval: %w", err)
 	}
+	return parseApproval(f.Name(), f)
+}
+
+// parseApproval reads the format first: in another one the rest may be anything.
+func parseApproval(path string, r io.Reader) (Approval, error) {
+	const anew = "take it back and give it anew: aisb config untrust; aisb config trust"
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return Approval{}, fmt.Errorf("read the approval: %w", err)
+	}
+	var head struct{ Format int }
 	var a Approval
-	if err := json.NewDecoder(f).Decode(&a); err != nil {
-		return Approval{}, &Problem{Path: f.Name(), Reason: "is no approval: " + err.Error(), Hint: "take it back and give it anew: aisb config untrust; aisb config trust"}
+	if err := json.Unmarshal(text, &head); err != nil {
+		return Approval{}, &Problem{Path: path, Reason: "is no approval: " + err.Error(), Hint: anew}
+	}
+	if head.Format < 0 || head.Format > format {
+		return Approval{}, &Problem{Path: path, Reason: fmt.Sprintf("was written by a newer aisb, in format %d; this one knows formats up to %d", head.Format, format),
+			Hint: "use that aisb\nor " + anew}
+	}
+	if err := json.Unmarshal(text, &a); err != nil {
+		return Approval{}, &Problem{Path: path, Reason: "is no approval: " + err.Error(), Hint: anew}
 	}
 	return a, nil
 }
 
 // Approve notes an approval, in the place of an earlier one.
 func (s Store) Approve(project string, data []byte, says []string, now time.Time) error {
-	text, err := json.MarshalIndent(Approval{Project: project, SHA256: Sum(data), Approved: now.UTC(), Says: says}, "", "  ")
+	text, err := json.MarshalIndent(Approval{Format: format, Project: project, SHA256: Sum(data), Approved: now.UTC(), Says: says}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("note the approval: %w", err)
 	}

@@ -1,0 +1,116 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// Place is a file or directory of aisb's own on the host: all that it keeps outside of
+// podman's store.
+type Place struct {
+	Kind PlaceKind
+	Path string
+}
+
+// PlaceKind is what lies in a place.
+type PlaceKind string
+
+// The kinds of places.
+const (
+	PlaceRuns       PlaceKind = "runs"       // logs, records and output of runs
+	PlaceApprovals  PlaceKind = "approvals"  // which content of a .aisb.toml the user has approved
+	PlaceQuarantine PlaceKind = "quarantine" // what was moved out of projects
+	PlaceHomes      PlaceKind = "homes"      // where podman keeps the homes, and their last use
+	PlaceImages     PlaceKind = "images"     // which images were built, and their last use
+	PlaceCache      PlaceKind = "cache"      // what can be made again
+	PlaceRuntime    PlaceKind = "run-time"   // sockets, locks and podman's configuration, in memory
+)
+
+// Places are all of them, there or not. That of run-time files is the last: podman is
+// called with what lies there.
+func (p Paths) Places() []Place {
+	return []Place{
+		{PlaceRuns, filepath.Join(p.State, "runs")},
+		{PlaceApprovals, filepath.Join(p.State, "trust")},
+		{PlaceQuarantine, filepath.Join(p.State, "quarantine")},
+		{PlaceHomes, filepath.Join(p.State, "homes")},
+		{PlaceImages, filepath.Join(p.State, "images")},
+		{PlaceCache, filepath.Join(p.State, "scratch")},
+		{PlaceCache, filepath.Join(p.State, "pruned")},
+		{PlaceCache, p.Cache},
+		{PlaceRuntime, p.Runtime},
+	}
+}
+
+// Remove removes what lies there, and the directory of aisb's around it when nothing
+// else is in that.
+func (p Place) Remove(paths Paths) error {
+	if err := removeTree(p.Path); err != nil {
+		return err
+	}
+	if parent := filepath.Dir(p.Path); parent == paths.State {
+		_ = os.Remove(parent) // one that isn't empty stays
+	}
+	return nil
+}
+
+// Strange are the names in the state directory that this aisb doesn't know: another
+// version has made them, or the user.
+func (p Paths) Strange() ([]string, error) {
+	entries, err := os.ReadDir(p.State)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var list []string
+	for _, e := range entries {
+		path := filepath.Join(p.State, e.Name())
+		if !slices.ContainsFunc(p.Places(), func(known Place) bool { return known.Path == path }) {
+			list = append(list, path)
+		}
+	}
+	return list, nil
+}
+
+// Quiet keeps runs from beginning until release is called, and names those that have not
+// ended: also of another login, and those that only start or clean up.
+func (p Paths) Quiet(ctx context.Context) (release func(), running []string, err error) {
+	dir := filepath.Join(p.Runtime, claimsDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, nil, fmt.Errorf("look what runs: %w", err)
+	}
+	lock, err := holdSoon(ctx, dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("look what runs: %w", err)
+	}
+	claims, err := living(dir)
+	if err != nil {
+		lock.Close()
+		return nil, nil, fmt.Errorf("look what runs: %w", err)
+	}
+	for _, c := range claims {
+		running = append(running, c.Run)
+	}
+	dirs, err := list(filepath.Join(p.State, "runs"), "", fs.FileInfo.IsDir)
+	if err != nil {
+		lock.Close()
+		return nil, nil, fmt.Errorf("look what runs: %w", err)
+	}
+	for _, path := range dirs {
+		held, err := hold(path)
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			running = append(running, filepath.Base(path))
+		}
+		if held != nil {
+			held.Close()
+		}
+	}
+	slices.Sort(running)
+	return func() { lock.Close() }, slices.Compact(running), nil
+}
