@@ -2,6 +2,8 @@ package sandbox
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,7 +72,7 @@ func TestPlacesAreAll(t *testing.T) {
 	}
 	removeAll()
 	for _, dir := range []string{p.Runtime, p.State, p.Cache} {
-		if _, err := os.Lstat(dir); !os.IsNotExist(err) {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s is left: %v", dir, err)
 		}
 	}

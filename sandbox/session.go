@@ -25,6 +25,8 @@ type Host struct {
 	Conf   podman.Conf
 	Paths  Paths
 	UID    int
+
+	Version string // of this aisb, for who asks a sandbox
 }
 
 // Events are told by the goroutine that called Start, while a run starts. Nil

@@ -45,6 +45,7 @@ func (s *Session) info() control.Info {
 	i := control.Info{
 		Name: s.spec.Name, State: control.Starting, PID: os.Getpid(), Command: s.spec.Argv,
 		Net: string(s.spec.Net), Image: s.spec.Image, Started: s.created, Detached: s.spec.Detached,
+		Aisb: s.host.Version,
 	}
 	for n, m := range s.spec.Mounts {
 		if n == 0 {

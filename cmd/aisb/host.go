@@ -67,7 +67,7 @@ func nameHost(writable []mounts.Mount) (sandbox.Host, error) {
 	if err != nil {
 		err = &exitError{code: exitPodman, err: err, hint: "install podman 5.3 or newer, and passt: sudo apt install podman passt uidmap"}
 	}
-	return sandbox.Host{Self: self, Exe: "/proc/self/exe", Podman: p, Conf: conf, Paths: paths, UID: uid}, err
+	return sandbox.Host{Self: self, Exe: "/proc/self/exe", Podman: p, Conf: conf, Paths: paths, UID: uid, Version: version()}, err
 }
 
 // noRuntimeDir is what to do without XDG_RUNTIME_DIR.

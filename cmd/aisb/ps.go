@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -27,7 +28,8 @@ func newPsCmd(u *ui) *cobra.Command {
 gate, the pid of its aisb, the project and the command.
 
 It asks each sandbox's aisb and not podman. One that doesn't answer is shown as
-silent; --all shows those too whose aisb was killed, and which are gone with it.`,
+silent; --all shows those too whose aisb was killed, and which are gone with it.
+Where another version of aisb has started some, a column AISB tells which one.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if asJSON && quiet {
@@ -71,13 +73,17 @@ func printRuns(u *ui, list []control.Info, whole bool, now time.Time) error {
 	if slices.ContainsFunc(list, func(r control.Info) bool { return len(r.Ports) > 0 }) {
 		ports, head = portsText, "PID\tPORTS" // a column for the few who have some
 	}
+	aisb := func(control.Info) string { return "" }
+	if slices.ContainsFunc(list, func(r control.Info) bool { return r.Aisb != "" && r.Aisb != version() }) {
+		aisb, head = func(r control.Info) string { return "\t" + printable(cmp.Or(r.Aisb, "-")) }, head+"\tAISB"
+	}
 	fmt.Fprintf(w, "NAME\tAGE\tNET\t%s\tPROJECT\tCOMMAND\n", head)
 	for _, r := range list {
 		command := printable(shellCommand(r.Command))
 		if cut := []rune(command); len(cut) > shownCommand && !whole {
 			command = string(cut[:shownCommand-3]) + "..."
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s%s\t%s\t%s\n", printable(r.Name), ageText(r, now), printable(reachText(r)), pidText(r.PID), ports(r),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s%s%s\t%s\t%s\n", printable(r.Name), ageText(r, now), printable(reachText(r)), pidText(r.PID), ports(r), aisb(r),
 			printable(homeless(string(r.Project), os.Getenv("HOME"))), command)
 	}
 	return w.Flush()
@@ -149,7 +155,8 @@ type runJSON struct {
 	Image   string     `json:"image,omitempty"`
 	Ports   []portJSON `json:"ports,omitempty"`
 
-	Detached bool `json:"detached,omitempty"`
+	Detached bool   `json:"detached,omitempty"`
+	Aisb     string `json:"aisb,omitempty"` // which version has started it
 }
 
 // portJSON is a published port.
@@ -163,7 +170,7 @@ func printRunsJSON(u *ui, list []control.Info) error {
 	for _, r := range list {
 		j := runJSON{
 			Name: r.Name, State: string(r.State), PID: r.PID, Project: string(r.Project), Command: r.Command,
-			Net: r.Net, Backend: r.Backend, Image: r.Image, Detached: r.Detached,
+			Net: r.Net, Backend: r.Backend, Image: r.Image, Detached: r.Detached, Aisb: r.Aisb,
 		}
 		for _, p := range r.Ports {
 			j.Ports = append(j.Ports, portJSON(p))

@@ -32,6 +32,15 @@ aisb-c-000003  silent           9                  ` + "\n"
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 	out.Reset()
+	list[0].Aisb, list[1].Aisb = "0.1\x1b[2J", version()
+	if err := printRuns(&ui{Out: &out}, list, false, now); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Split(out.String(), "\n"); !strings.Contains(lines[0], "PID  AISB ") || !strings.Contains(lines[1], `7    0.1\u001b[2J  `) ||
+		!strings.Contains(lines[2], "-    "+version()+" ") || !strings.Contains(lines[3], "9    - ") {
+		t.Errorf("with another aisb's:\n%s", out.String())
+	}
+	out.Reset()
 	if err := printRunsJSON(&ui{Out: &out}, list[2:]); err != nil {
 		t.Fatal(err)
 	}

@@ -104,20 +104,20 @@ func TestClientsOfOtherVersions(t *testing.T) {
 	})
 	ls := `"exec":{"Argv":["bHM="]}`
 	for text, says := range map[string]string{
-		`{"op":"info"}`:                             "",
-		`{"protocol":1,"op":"info"}`:                "",
+		`{"op":"info"}`:                              "",
+		`{"protocol":1,"op":"info"}`:                 "",
 		`{"protocol":99,"op":"info","what":{"x":1}}`: "",
-		`{"op":"exec",` + ls + `}`:                  "", // from before there were versions
-		`{"protocol":1,"op":"exec",` + ls + `}`:     "",
-		`{"protocol":2,"op":"exec",` + ls + `}`:     "an older one: it knows version 1 of the control protocol, this one speaks 2",
-		`{"protocol":2,"op":"exec","exec":"ls"}`:    "an older one: it knows version 1",
-		`{"protocol":-1,"op":"exec",` + ls + `}`:    "an older one",
-		`{"protocol":2,"op":"attach","attach":{}}`:  "an older one",
-		`{"op":"attach","attach":{"wait":true}}`:    "",
-		`{"protocol":1,"op":"exec","exec":"ls"}`:    "doesn't understand",
-		`{"protocol":1,"op":"exec"}`:                "doesn't understand",
-		`{"protocol":"two","op":"exec"}`:            "doesn't understand",
-		`{"protocol":2,"op":"grant"}`:               `doesn't know the request "grant"`,
+		`{"op":"exec",` + ls + `}`:                   "", // from before there were versions
+		`{"protocol":1,"op":"exec",` + ls + `}`:      "",
+		`{"protocol":2,"op":"exec",` + ls + `}`:      "an older one: it knows version 1 of the control protocol, this one speaks 2",
+		`{"protocol":2,"op":"exec","exec":"ls"}`:     "an older one: it knows version 1",
+		`{"protocol":-1,"op":"exec",` + ls + `}`:     "an older one",
+		`{"protocol":2,"op":"attach","attach":{}}`:   "an older one",
+		`{"op":"attach","attach":{"wait":true}}`:     "",
+		`{"protocol":1,"op":"exec","exec":"ls"}`:     "doesn't understand",
+		`{"protocol":1,"op":"exec"}`:                 "doesn't understand",
+		`{"protocol":"two","op":"exec"}`:             "doesn't understand",
+		`{"protocol":2,"op":"grant"}`:                `doesn't know the request "grant"`,
 	} {
 		h, a := raw(t, runtime, text)
 		if (says == "") != (a.Err == nil) || h.Protocol > Protocol || h.Protocol < 0 {

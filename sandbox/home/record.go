@@ -85,24 +85,23 @@ func flock(f *os.File, how int) error {
 // lies there any more. It returns a *newer.Error when a newer aisb has noted it.
 func (h *Held) Mountpoint() (string, error) {
 	var text json.RawMessage
-	if json.NewDecoder(io.NewSectionReader(h.file, 0, 1<<16)).Decode(&text) != nil {
-		return "", nil // empty, or another is just writing the same
-	}
 	var head struct{ Format int }
 	var r record
-	if json.Unmarshal(text, &head) != nil {
-		return "", nil
-	}
+	// What can't be read says nothing: it is empty, or another is just writing the same.
+	_ = json.NewDecoder(io.NewSectionReader(h.file, 0, 1<<16)).Decode(&text)
+	_ = json.Unmarshal(text, &head)
 	if err := newer.Check(h.file.Name(), head.Format, recordFormat); err != nil {
 		return "", err
 	}
-	if json.Unmarshal(text, &r) != nil || !filepath.IsAbs(r.Mountpoint) {
+	if _ = json.Unmarshal(text, &r); !filepath.IsAbs(r.Mountpoint) || !isDir(r.Mountpoint) {
 		return "", nil
 	}
-	if info, err := os.Lstat(r.Mountpoint); err != nil || !info.IsDir() {
-		return "", nil //nolint:nilerr // whatever the reason, podman is asked
-	}
 	return r.Mountpoint, nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
 }
 
 // Note notes where the home lies.

@@ -255,3 +255,36 @@ func TestStoreIsPrivate(t *testing.T) {
 		t.Errorf("nonsense: %+v, %v", a, err)
 	}
 }
+
+// TestApprovalsOfOtherFormats: one from before there were formats counts, one of a newer
+// aisb never does: what narrows it may stand in a field that isn't read here.
+func TestApprovalsOfOtherFormats(t *testing.T) {
+	s := Store{Dir: filepath.Join(t.TempDir(), "trust"), UID: os.Getuid()}
+	data := []byte("allow = [\"example.com\"]\n")
+	if err := s.Approve("/p", data, nil, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	sum := Sum(data)
+	for text, covers := range map[string]bool{
+		`{"project":"/p","sha256":"` + sum + `"}`:                            true,
+		`{"format":1,"sha256":"` + sum + `"}`:                                true,
+		`{"format":2,"sha256":"` + sum + `","until":"2026-12-01T00:00:00Z"}`: false,
+		`{"format":-1,"sha256":"` + sum + `"}`:                               false,
+		`{"format":2,"sha256":["` + sum + `"]}`:                              false,
+		`{"format":"2","sha256":"` + sum + `"}`:                              false,
+	} {
+		if err := os.WriteFile(s.path("/p"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		a, err := s.Find("/p")
+		if a.Covers(data) != covers || (err == nil) != covers {
+			t.Errorf("%s: covers %v, %v", text, a.Covers(data), err)
+		}
+		if problem, ok := errors.AsType[*Problem](err); !covers && (!ok || problem.Hint == "") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if had, err := s.Forget("/p"); !had || err != nil {
+		t.Errorf("it can't be taken back: %v, %v", had, err)
+	}
+}
