@@ -69,7 +69,7 @@ func TestFirstFiveMinutes(t *testing.T) {
 	for _, s := range firstFiveMinutes {
 		r.say(s)
 		r.play(t, call{dir: dir, bin: "/bin/bash", env: []string{
-			"XDG_CONFIG_HOME=" + config, "TERM=xterm-256color", "AISB_SECRET=of the host",
+			"XDG_CONFIG_HOME=" + config, "TERM=xterm-256color", "AISB_SECRET=" + hostSecret,
 			"PATH=" + filepath.Dir(binary) + ":/usr/local/bin:/usr/bin:/bin",
 		}}, s)
 	}

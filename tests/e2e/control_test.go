@@ -21,7 +21,7 @@ import (
 // TestSecretSearchFinds: what looks for secrets finds them, in arguments, in an
 // environment and in a file, also encoded.
 func TestSecretSearchFinds(t *testing.T) {
-	c := newCanary()
+	c := newCanary(t)
 	cmd := exec.CommandContext(t.Context(), "sleep", "1000")
 	cmd.Args[0] = "sleep " + c.mark
 	cmd.Env = []string{"KEY=" + c.mark}

@@ -117,7 +117,8 @@ func TestDetachLetsGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	io.WriteString(envW, "SECRET=from a pipe\n")
+	secret := newCanary(t)
+	io.WriteString(envW, "SECRET="+secret.mark+"\n")
 	envW.Close()
 	cmd := c.command(t.Context(), runArgs([]string{"-d", "--net", "none", "--env-file", "/proc/self/fd/4"}, sh(`echo "$SECRET"; sleep 1000`)...)...)
 	cmd.ExtraFiles = []*os.File{null, env, keptW} // from descriptor 3 on
@@ -136,7 +137,8 @@ func TestDetachLetsGo(t *testing.T) {
 	if n, err := unix.Read(int(kept.Fd()), b[:]); n != 0 || err != nil {
 		t.Errorf("the caller's pipe is still open: %d, %v", n, err)
 	}
-	waitUntil(t, runTimeout, "output", func() bool { return c.do(t, "output", name).stdout == "from a pipe\n" })
+	waitUntil(t, runTimeout, "output", func() bool { return c.do(t, "output", name).stdout == secret.mark+"\n" })
 	c.do(t, "stop", name).wantStatus(t, 0)
 	gone()
+	forgetOutput(name)
 }

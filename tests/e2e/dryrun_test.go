@@ -13,7 +13,7 @@ import (
 
 // A dry run prints the very command line that podman gets, and starts nothing.
 func TestDryRun(t *testing.T) {
-	c := call{dir: project(t), env: []string{"HOST_SECRET=from the host"}}
+	c := call{dir: project(t), env: []string{"HOST_SECRET=" + hostSecret}}
 	secret := secretDir(t)
 	flags := []string{"--allow", "allowed.test", "-e", "HOST_SECRET", "-v", secret + ":/mnt/a b:ro"}
 	args := runArgs(flags, "sh", "-c", "echo up; cat")
@@ -21,7 +21,7 @@ func TestDryRun(t *testing.T) {
 	runs, _ := filepath.Glob(filepath.Join(xdg, "state/aisb/runs/*")) // the pattern is well formed
 	o := c.do(t, slices.Insert(slices.Clone(args), 1, "--dry-run", "--json")...)
 	o.wantStatus(t, 0)
-	wantNot(t, "dry run", o.stdout+o.stderr, "from the host")
+	wantNot(t, "dry run", o.stdout+o.stderr, hostSecret)
 	var dry struct {
 		Name    string
 		Ruleset string

@@ -30,7 +30,7 @@ type sandbox struct {
 func waiting(t *testing.T, flags ...string) *sandbox {
 	t.Helper()
 	c := call{dir: project(t)}
-	flags = append(flags, "-e", "SECRET=of-the-run")
+	flags = append(flags, "-e", "SECRET="+modelKey)
 	if len(flags) == 2 {
 		flags = append(flags, allowed...)
 	}
@@ -106,7 +106,7 @@ func TestExecHasNoRights(t *testing.T) {
 		t.Errorf("descriptors:\n%s", parts[3])
 	}
 	wantIn(t, "environment", parts[4], "HOME=/home/agent\n", "http_proxy=http://", "PATH=/usr/local/sbin")
-	wantNot(t, "environment", parts[4], "SECRET", "of-the-run")
+	wantNot(t, "environment", parts[4], "SECRET", modelKey)
 
 	o = s.exec(t, "", "-e", "OTHER=named", "-w", "/tmp", "--", "sh", "-c", "echo $OTHER $PWD; aisb attack-inside nonsense </dev/null")
 	wantIn(t, "output", o.stdout, "named /tmp\n")

@@ -16,7 +16,6 @@ import (
 // The model's part: it asks for an edit of this file, then says that it's done.
 const (
 	modelHost    = "api.anthropic.com"
-	modelKey     = "key-of-the-stand-in"
 	modelFile    = "greeting.txt"
 	modelContent = "hello from the model\n"
 )

@@ -67,7 +67,9 @@ func testMain(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "e2e: set-up:", err)
 		return 1
 	}
-	return m.Run()
+	before := len(registered())
+	code := m.Run()
+	return max(code, sweepAfter(before))
 }
 
 // tools are the programs that tests/e2e/run builds.

@@ -3,9 +3,6 @@
 package e2e
 
 import (
-	"bytes"
-	"crypto/rand"
-	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"io/fs"
@@ -15,42 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
-
-// canary is a secret with a part that is found wherever it lies, however it is
-// quoted.
-type canary struct {
-	value string
-	mark  string
-	begin time.Time
-}
-
-func newCanary() canary {
-	b := make([]byte, 12)
-	rand.Read(b)
-	mark := hex.EncodeToString(b)
-	return canary{
-		value: "line 1 " + mark + "\nline 2 'single' \"double\" `back` $HOME \\n = ü \x01\xff\n\n" + mark + "\n",
-		mark:  mark, begin: time.Now().Add(-2 * time.Second),
-	}
-}
-
-// in reports whether text holds the canary's mark, plain or in base64.
-func (c canary) in(text []byte) bool {
-	if bytes.Contains(text, []byte(c.mark)) {
-		return true
-	}
-	// Each of the three alignments, without the characters that hang on what
-	// is around.
-	for shift := range 3 {
-		enc := base64.StdEncoding.EncodeToString(append(make([]byte, shift), c.mark...))
-		if bytes.Contains(text, []byte(enc[4:len(enc)-4])) {
-			return true
-		}
-	}
-	return false
-}
 
 // inProcesses are those that have it in their arguments, and those that have it in their
 // environment but secretOf: aisb, which the test gave it, and the command's.
@@ -141,7 +103,7 @@ func inSandbox(t *testing.T) []int {
 // not in podman's account of the container, in no file; not while the run lives,
 // nor after its end.
 func TestPoint6SecretLiesNowhereElse(t *testing.T) {
-	c := newCanary()
+	c := newCanary(t)
 	dir := project(t)
 	l := call{dir: dir, env: []string{"CANARY=" + c.value}}.start(t, append([]string{"--env", "CANARY"}, allowed...),
 		sh(`printf %s "$CANARY" | od -An -v -tx1 | tr -d ' \n'; echo; echo ready; read x; exit 7`)...)
@@ -170,7 +132,7 @@ func TestPoint6SecretLiesNowhereElse(t *testing.T) {
 
 // Point 6: the same after a SIGKILL of aisb.
 func TestPoint6SecretAfterKill(t *testing.T) {
-	c := newCanary()
+	c := newCanary(t)
 	gone := wantNothingLeft(t)
 	dir := project(t)
 	l := call{dir: dir, env: []string{"CANARY=" + c.value}}.start(t, append([]string{"-e", "CANARY"}, allowed...),
@@ -185,7 +147,7 @@ func TestPoint6SecretAfterKill(t *testing.T) {
 
 // Point 6: an env file's values are as secret as others.
 func TestPoint6EnvFile(t *testing.T) {
-	c := newCanary()
+	c := newCanary(t)
 	dir, keys := project(t), project(t)
 	file := write(t, keys, "keys.env", "# a comment\nKEY="+c.mark+"=x\n")
 	if err := os.Chmod(file, 0o600); err != nil {

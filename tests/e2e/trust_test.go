@@ -29,7 +29,7 @@ func secretDir(t *testing.T) string {
 func wantNarrow(t *testing.T, o outcome) {
 	t.Helper()
 	o.wantStatus(t, 0)
-	wantNot(t, "output", o.stdout, "200", "from the host", "host file")
+	wantNot(t, "output", o.stdout, "200", hostSecret, "host file")
 	wantIn(t, "output", o.stdout, "403\n", "variable \n")
 }
 
@@ -37,7 +37,7 @@ func wantNarrow(t *testing.T, o outcome) {
 // nothing in the next run, whatever it writes, wherever it puts it.
 func TestAgentWidens(t *testing.T) {
 	secret := secretDir(t)
-	fresh := func(t *testing.T) call { return call{dir: project(t), env: []string{"HOST_SECRET=from the host"}} }
+	fresh := func(t *testing.T) call { return call{dir: project(t), env: []string{"HOST_SECRET=" + hostSecret}} }
 	// agent runs a script inside, with the file of its wishes at hand.
 	agentDoes := func(t *testing.T, c call, script string) {
 		t.Helper()
@@ -50,7 +50,7 @@ func TestAgentWidens(t *testing.T) {
 		c.do(t, "config", "trust", "--yes").wantStatus(t, 0)
 		o := c.aisb(t, nil, sh(looks)...)
 		o.wantStatus(t, 0)
-		wantIn(t, "what an approved file opens", o.stdout, "200\nvariable from the host\nhost file\n")
+		wantIn(t, "what an approved file opens", o.stdout, "200\nvariable "+hostSecret+"\nhost file\n")
 	})
 	t.Run("new file", func(t *testing.T) {
 		c := fresh(t)
@@ -139,13 +139,13 @@ func TestUserConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := write(t, dir, "config.toml", widen(secret)+"net-backend = \""+backend+"\"\nresolver = \""+routerAddr+"\"\n")
-	c := call{dir: project(t), env: []string{"XDG_CONFIG_HOME=" + conf, "HOST_SECRET=from the host"}}
+	c := call{dir: project(t), env: []string{"XDG_CONFIG_HOME=" + conf, "HOST_SECRET=" + hostSecret}}
 	if own := filepath.Join(agent.home, ".config/containers/storage.conf"); exists(own) {
 		c.env = append(c.env, "CONTAINERS_STORAGE_CONF="+own)
 	}
 	o := c.do(t, append([]string{"run", "--image", testImage, "--ephemeral-home", "--allow", "denied.test", "--"}, sh(looks)...)...)
 	o.wantStatus(t, 0)
-	wantIn(t, "output", o.stdout, "200\nvariable from the host\nhost file\n")
+	wantIn(t, "output", o.stdout, "200\nvariable "+hostSecret+"\nhost file\n")
 	wantIn(t, "warning", o.stderr, `rule "denied.test" allows nothing: denied.test denies it (`+file+":2)")
 	if err := os.Chmod(file, 0o664); err != nil {
 		t.Fatal(err)
