@@ -46,9 +46,6 @@ func TestSecretSweep(t *testing.T) {
 		}
 	}
 	t.Logf("%s, in %v", s, took.Round(time.Millisecond))
-	if took > 30*time.Second {
-		t.Errorf("it took %v", took)
-	}
 }
 
 // plant puts a canary into each kind of place, and returns these with the form in which
