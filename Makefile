@@ -11,7 +11,7 @@ BUILD    = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.release=$
 FUZZTIME ?= 10s
 
 .NOTPARALLEL: # one target installs what the next needs
-.PHONY: help setup build run test tested unit lint fuzz spike e2e e2e-inner harnesses vm evidence bench docs man soak lab clean
+.PHONY: help setup build run test tested unit lint fuzz spike e2e e2e-inner harnesses vm evidence bench docs man packages release reproduce soak lab clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -28,11 +28,14 @@ run: build ## the main job: image, a sandbox that reaches one host and is refuse
 test: setup ## every test that this machine can run; ends with their number and what it leaves out
 	tests/counts/with $(MAKE) --no-print-directory tested
 
-tested: lint unit e2e e2e-inner
+tested: lint unit packages e2e e2e-inner
 	tests/main-job --test
 
 unit: build ## tests without containers, with the race detector
 	tests/unit
+
+packages: ## the packages for amd64 or arm64, as this machine is, made and looked at
+	$(GO) test -count=1 -tags e2e -timeout 20m ./tests/release
 
 lint: ## gofmt, vet, staticcheck, shellcheck
 	tests/lint
@@ -49,7 +52,7 @@ e2e-inner: ## the same with the network backend that is the default
 harnesses: ## all five harnesses against stand-ins for their models: minutes to build
 	AISB_E2E_HARNESSES="pi claude codex gemini opencode" tests/e2e/run -v -run TestHarnessIsTold
 
-vm: ## a Debian 13 that boots, with systemd, and sandboxes on it
+vm: ## a Debian 13 that boots: package, doctor, sandboxes, attacks, limits, logins
 	tests/vm/run
 
 spike: ## the experiments that the design rests on, printed
@@ -68,6 +71,12 @@ docs: ## write docs/cli.md and the recording of the first five minutes anew
 man: ## manual pages, into dist/man
 	mkdir -p dist/man
 	AISB_MAN_DIR=$(CURDIR)/dist/man $(GO) test -count=1 -run '^TestManPages$$' ./cmd/aisb
+
+release: ## archives, .deb, .rpm, lists of modules and SHA256SUMS, into dist
+	tests/release/run
+
+reproduce: ## two releases of one commit, in two places, compared
+	tests/release/reproduce
 
 soak: ## a gate under load for SOAK (30m): memory, goroutines and sockets return
 	tests/soak/run

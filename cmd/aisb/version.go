@@ -63,8 +63,9 @@ func versionLine() string {
 	return fmt.Sprintf("aisb %s (%s, %s/%s)", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// release is set by the Makefile at link time.
-var release = ""
+// Set at link time: release by the Makefile and tests/release, revision by the latter
+// alone.
+var release, revision = "", ""
 
 // version is the release, or what the Go tool recorded of the checkout.
 func version() string {
@@ -79,6 +80,9 @@ func version() string {
 
 // commit is that of the checkout, "" when it was built outside of one.
 func commit() string {
+	if revision != "" {
+		return revision
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return ""

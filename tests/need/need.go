@@ -1,7 +1,7 @@
 // Package need says what a test needs of the machine. It is the only place
 // where a test is skipped: a machine that must have something names it in
 // AISB_TEST_REQUIRE (a comma list of podman, userns, nft, lab, root, vm,
-// old-pasta and fuse), and there the same test fails instead.
+// old-pasta, fuse and packages), and there the same test fails instead.
 //
 // Podman is nobody's need here: the tests that run it are started by scripts,
 // which find out beforehand whose podman it is (left_out in tests/where), or that
@@ -24,7 +24,7 @@ import (
 // Variable names the environment variable.
 const Variable = "AISB_TEST_REQUIRE"
 
-var names = []string{"podman", "userns", "nft", "lab", "root", "vm", "old-pasta", "fuse"}
+var names = []string{"podman", "userns", "nft", "lab", "root", "vm", "old-pasta", "fuse", "packages"}
 
 // UserNS needs leave to make a user namespace and to have rights in it.
 func UserNS(t testing.TB) { t.Helper(); must(t, "userns", userNS()) }
@@ -41,6 +41,9 @@ func Root(t testing.TB) { t.Helper(); must(t, "root", root()) }
 
 // VM needs the emulator of tests/vm.
 func VM(t testing.TB) { t.Helper(); must(t, "vm", vm()) }
+
+// Packages needs the programs that read packages, of Debian and of Fedora.
+func Packages(t testing.TB) { t.Helper(); must(t, "packages", packages()) }
 
 // Missing is for a need that only the test itself can find out about: it skips
 // the test for want of what, one of the names above, or fails it where that is
@@ -163,6 +166,12 @@ func lab() error {
 func vm() error {
 	_, err := exec.LookPath("qemu-system-x86_64")
 	return err
+}
+
+func packages() error {
+	_, err := exec.LookPath("dpkg-deb")
+	_, other := exec.LookPath("rpm")
+	return errors.Join(err, other)
 }
 
 func root() error {
