@@ -21,17 +21,16 @@ import (
 // are descriptors of the emulator.
 const (
 	portOut    = "aisb-out"    // what the command prints
-	portStatus = "aisb-status" // "started", later "ended STATUS"
+	portStatus = "aisb-status" // "started", later "ended STATUS" or "rebooting"
 
 	outFD, statusFD = 3, 4
 )
 
 // emulatorArgs are the machine: hardware that any Debian has drivers for, and no
 // network but the one that the disk's own configuration makes inside.
-func emulatorArgs(dir, job, console string) []string {
-	return []string{
+func emulatorArgs(dir, job, console string, reboot bool) []string {
+	args := []string{
 		"-nodefaults", "-no-user-config", "-display", "none",
-		"-no-reboot",                                 // with panic=-1, a panic ends the emulator
 		"-machine", "q35,sata=off,usb=off,smbus=off", // less to find drivers for
 		"-accel", "kvm", "-accel", "tcg", "-cpu", "max,la57=off,svm=off", "-smp", "2", "-m", "2048",
 		"-kernel", filepath.Join(dir, "vmlinuz"), "-initrd", filepath.Join(dir, "initrd"),
@@ -49,6 +48,10 @@ func emulatorArgs(dir, job, console string) []string {
 		"-device", "virtserialport,chardev=status,name=" + portStatus,
 		"-chardev", "file,id=console,path=" + comma(console), "-serial", "chardev:console",
 	}
+	if !reboot {
+		args = append(args, "-no-reboot") // with panic=-1, a panic ends the emulator
+	}
+	return args
 }
 
 // comma doubles commas, as the emulator's options want them in a value.
@@ -96,17 +99,29 @@ func (m *machine) end() error {
 	return nil
 }
 
-// errEnded is a machine that ended before its command did.
-var errEnded = errors.New("the machine ended before the command did")
+// errEnded is a machine that ended before its command did, errAgain one that came up
+// again without having been told to.
+var (
+	errEnded = errors.New("the machine ended before the command did")
+	errAgain = errors.New("the machine has booted again by itself")
+)
 
-// follow reads the status port until the command's end.
+// follow reads the status port until the command's end. The command is started with
+// each boot.
 func follow(r io.Reader, started func()) (int, error) {
 	lines := bufio.NewScanner(r)
+	expected := true
 	for lines.Scan() {
 		word, rest, _ := strings.Cut(strings.TrimSpace(lines.Text()), " ")
 		switch word {
 		case "started":
+			if !expected {
+				return 0, errAgain
+			}
+			expected = false
 			started()
+		case "rebooting":
+			expected = true
 		case "ended":
 			n, err := strconv.ParseUint(rest, 10, 8)
 			if err != nil {
@@ -137,7 +152,7 @@ func (p place) run(ctx context.Context, o options) (int, error) {
 	}
 	late, cancel := context.WithTimeout(ctx, o.limit)
 	defer cancel()
-	code, err := runMachine(late, emulatorArgs(p.dir, job, console), os.Stdout)
+	code, err := runMachine(late, emulatorArgs(p.dir, job, console, o.reboot), os.Stdout)
 	switch {
 	case err == nil:
 		return code, nil
@@ -165,9 +180,7 @@ func runMachine(ctx context.Context, args []string, w io.Writer) (int, error) {
 		_, err := io.Copy(w, m.out)
 		copied <- err
 	}()
-	code, err := follow(m.status, func() {
-		say("booted in %s", time.Since(start).Round(time.Second))
-	})
+	code, err := follow(m.status, func() { say("up after %s", time.Since(start).Round(time.Second)) })
 	// The guest's write has returned, so all of it is in the pipe by now.
 	if ended := m.end(); err != nil {
 		return statusFailed, errors.Join(err, ended, <-copied)

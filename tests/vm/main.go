@@ -34,6 +34,9 @@ flags of run:
   --file SRC:DST     copy a file or a directory of the host in (repeatable)
   --limit DURATION   end the machine and fail when CMD hasn't ended then (default 10m)
   --console FILE     write the machine's console there
+  --reboot           CMD may boot the machine again, and is started again then:
+                     as root it writes into /run/aisb-vm/reboot how, "orderly" or
+                     "cut" (as by a loss of power), and ends
 
 The status is CMD's, 124 when the time was up, 125 when the machine failed.
 `
@@ -101,6 +104,7 @@ func command(args []string) (int, error) {
 // options are the flags of run.
 type options struct {
 	root    bool
+	reboot  bool
 	files   []file
 	limit   time.Duration
 	console string
@@ -116,6 +120,7 @@ func parseRun(args []string) (options, error) {
 	flags.SetOutput(os.Stderr)
 	flags.Usage = func() { fmt.Fprint(os.Stderr, usage) }
 	flags.BoolVar(&o.root, "root", false, "")
+	flags.BoolVar(&o.reboot, "reboot", false, "")
 	flags.DurationVar(&o.limit, "limit", 10*time.Minute, "")
 	flags.StringVar(&o.console, "console", "", "")
 	flags.Func("file", "", func(text string) error {

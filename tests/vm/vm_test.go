@@ -30,6 +30,7 @@ func TestParseRun(t *testing.T) {
 		{"--root --limit 90s --console c --file a:/b/../c id --root", options{
 			root: true, limit: 90 * time.Second, console: "c",
 			files: []file{{From: "a", To: "/c"}}, argv: []string{"id", "--root"}}, ""},
+		{"--root --reboot -- id", options{root: true, reboot: true, limit: usual, argv: []string{"id"}}, ""},
 		{"--root", options{}, "no command"},
 		{"--file a:b -- id", options{}, `"a:b"`},
 		{"--file :/b -- id", options{}, `":/b"`},
@@ -117,6 +118,9 @@ func TestFollow(t *testing.T) {
 		{"", 0, false, errEnded.Error()},
 		{"started\nended 300\n", 0, true, `"300"`},
 		{"ended\n", 0, false, `""`},
+		{"started\nrebooting\nstarted\nended 3\n", 3, true, ""},
+		{"started\nstarted\nended 0\n", 0, true, errAgain.Error()},
+		{"started\nrebooting\n", 0, true, errEnded.Error()},
 	} {
 		started := false
 		code, err := follow(strings.NewReader(r.text), func() { started = true })
