@@ -35,7 +35,7 @@ unit: build ## tests without containers, with the race detector
 	tests/unit
 
 packages: ## the packages for amd64 or arm64, as this machine is, made and looked at
-	$(GO) test -count=1 -tags e2e -timeout 20m ./tests/release
+	tests/release/check
 
 lint: ## gofmt, vet, staticcheck, shellcheck
 	tests/lint
