@@ -27,34 +27,44 @@ func written(ms []mounts.Mount) []mounts.Mount {
 }
 
 // agentWrites reports whether the sandbox can write to the file at name, or put
-// another in its place: then it says what an agent wants, from the next run on.
+// another in its place: then it says what an agent wants, from the next run on. Each
+// step of the way counts, not only its end: a directory of the project's on it can be a link
+// to anywhere by the time that it is opened.
 func agentWrites(name string, writable []mounts.Mount) bool {
 	path, err := filepath.Abs(name)
 	if err != nil {
 		return true
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil && inside(real, writable) {
-		return true
+	const most = 40 // links, as the kernel follows (path_resolution(7))
+	real, links := "/", 0
+	for rest := path; rest != ""; {
+		var step string
+		step, rest, _ = strings.Cut(rest, "/")
+		switch step {
+		case "", ".":
+			continue
+		case "..":
+			real = filepath.Dir(real)
+			continue
+		}
+		next := filepath.Join(real, step)
+		if inside(next, writable) {
+			return true
+		}
+		to, err := os.Readlink(next)
+		if err != nil { // no link, or nothing there
+			real = next
+			continue
+		}
+		if links++; links > most {
+			return true
+		}
+		if filepath.IsAbs(to) {
+			real = "/"
+		}
+		rest = to + "/" + rest
 	}
-	// One of the links on the way may be the agent's, also one that another of the user's
-	// leads to. Forty are followed by the kernel (path_resolution(7)).
-	for range 40 {
-		for dir := path; dir != "/"; {
-			dir = filepath.Dir(dir)
-			if real, err := filepath.EvalSymlinks(dir); err == nil && inside(real, writable) {
-				return true
-			}
-		}
-		next, err := os.Readlink(path)
-		if err != nil {
-			return false
-		}
-		if !filepath.IsAbs(next) {
-			next = filepath.Join(filepath.Dir(path), next)
-		}
-		path = next
-	}
-	return true
+	return false
 }
 
 // readEnvFile reads the variables in a file. In one that an agent may have written

@@ -23,7 +23,7 @@ func TestFilesOfTheAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"project/values.env": "A=1\n", "project/names.env": "AISB_TEST_SECRET\n",
+		"project/sub/x": "", "project/values.env": "A=1\n", "project/names.env": "AISB_TEST_SECRET\n",
 		"mine/values.env": "TOKEN=secret\n", "mine/names.env": "AISB_TEST_SECRET\n",
 	} {
 		path := filepath.Join(base, name)
@@ -37,6 +37,8 @@ func TestFilesOfTheAgent(t *testing.T) {
 	for link, to := range map[string]string{
 		"project/link.env": "../mine/values.env", "project/up": "../mine", "project/same.env": "values.env", "mine/theirs.env": "../project/names.env",
 		"mine/through.env": "../project/link.env",
+		// A directory on the way: the user's own link to one of the project's, which is a link.
+		"mine/way": "../project/up", "mine/round": "../project/sub/../../mine",
 	} {
 		if err := os.Symlink(to, filepath.Join(base, link)); err != nil {
 			t.Fatal(err)
@@ -53,6 +55,7 @@ func TestFilesOfTheAgent(t *testing.T) {
 		"project/values.env": "", "project/same.env": "", "mine/values.env": "", "mine/names.env": "",
 		"project/names.env": "would pass AISB_TEST_SECRET", "mine/theirs.env": "would pass AISB_TEST_SECRET",
 		"project/link.env": "a link out of", "project/up/values.env": "a link out of", "mine/through.env": "a link out of",
+		"mine/way/values.env": "a link out of", "mine/round/values.env": "a link out of",
 	} {
 		path := []string{filepath.Join(base, name)}
 		for _, where := range [][]mounts.Mount{writable, mounted} {

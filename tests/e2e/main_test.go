@@ -47,6 +47,9 @@ func TestMain(m *testing.M) {
 }
 
 func testMain(m *testing.M) int {
+	if os.Getenv(attackerVariable) != "" {
+		return attackerMain(os.Args[1:])
+	}
 	if os.Geteuid() != 0 {
 		fmt.Println("e2e: needs root to make namespaces: left to 'sudo make e2e'")
 		if need.Required("root") {
