@@ -33,11 +33,23 @@ const (
 // alone can be guessed in 65,536 tries, and a delayed answer to another
 // question may carry it by chance (RFC 5452, section 9.1).
 func answers(query, reply *dns.Msg) bool {
-	if !reply.Response || reply.Id != query.Id || reply.Opcode != dns.OpcodeQuery || len(reply.Question) != 1 {
+	if !reply.Response || reply.Id != query.Id || reply.Opcode != dns.OpcodeQuery {
+		return false
+	}
+	if len(reply.Question) == 0 && unread(reply) {
+		return true // what it couldn't read, a server need not repeat
+	}
+	if len(reply.Question) != 1 {
 		return false
 	}
 	q, r := query.Question[0], reply.Question[0]
 	return strings.EqualFold(q.Name, r.Name) && q.Qtype == r.Qtype && q.Qclass == r.Qclass
+}
+
+// unread reports whether a server says that it doesn't understand the question, as
+// those from before EDNS do (RFC 6891, section 7).
+func unread(reply *dns.Msg) bool {
+	return reply.Rcode == dns.RcodeFormatError || reply.Rcode == dns.RcodeNotImplemented
 }
 
 // readAnswer takes the addresses out of a message: those of the asked name or

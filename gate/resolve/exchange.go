@@ -33,8 +33,7 @@ func newQuery(name string, qtype uint16, edns bool) *dns.Msg {
 // ask puts one question to one server and returns its answer.
 func (r *Resolver) ask(ctx context.Context, s Server, name string, qtype uint16) (*dns.Msg, error) {
 	reply, err := r.exchange(ctx, s, newQuery(name, qtype, true))
-	if err == nil && (reply.Rcode == dns.RcodeFormatError || reply.Rcode == dns.RcodeNotImplemented) {
-		// A server from before EDNS (RFC 6891, section 7).
+	if err == nil && unread(reply) {
 		return r.exchange(ctx, s, newQuery(name, qtype, false))
 	}
 	return reply, err

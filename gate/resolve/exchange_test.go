@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -179,4 +180,61 @@ func postDNS(plain netip.AddrPort) http.Handler {
 		w.Header().Set("Content-Type", "application/dns-message")
 		w.Write(wire)
 	})
+}
+
+// A server from before EDNS may answer what it can't read with a bare head, in which
+// the question isn't repeated; then it is asked as such a server is.
+func TestServerBeforeEDNS(t *testing.T) {
+	for _, rcode := range []int{dns.RcodeFormatError, dns.RcodeNotImplemented} {
+		pc, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pc.Close()
+		go func() {
+			buf := make([]byte, 1500)
+			for {
+				n, from, err := pc.ReadFrom(buf)
+				if err != nil {
+					return
+				}
+				q := new(dns.Msg)
+				if q.Unpack(buf[:n]) != nil {
+					continue
+				}
+				m := new(dns.Msg).SetReply(q)
+				switch {
+				case q.IsEdns0() != nil:
+					m.Rcode, m.Question = rcode, nil
+				case q.Question[0].Qtype == dns.TypeA:
+					m.Answer = []dns.RR{&dns.A{
+						Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 60},
+						A:   net.ParseIP("192.0.2.1"),
+					}}
+				}
+				wire, _ := m.Pack()
+				pc.WriteTo(wire, from)
+			}
+		}()
+		r := New(Config{Servers: []Server{{Transport: UDP, Addr: pc.LocalAddr().(*net.UDPAddr).AddrPort()}}, Timeout: 3 * time.Second})
+		got, err := r.Lookup(t.Context(), "a.test")
+		if fmt.Sprint(got) != "[192.0.2.1]" || err != nil {
+			t.Errorf("rcode %d: got %v, %v", rcode, got, err)
+		}
+	}
+}
+
+// Without a question only that one answer is one.
+func TestAnswerWithoutQuestion(t *testing.T) {
+	q := newQuery("a.test", dns.TypeA, true)
+	for rcode, want := range map[int]bool{dns.RcodeSuccess: false, dns.RcodeNameError: false, dns.RcodeServerFailure: false, dns.RcodeFormatError: true} {
+		m := new(dns.Msg).SetReply(q)
+		m.Question, m.Rcode = nil, rcode
+		if got := answers(q, m); got != want {
+			t.Errorf("rcode %d: %v", rcode, got)
+		}
+		if m.Id++; answers(q, m) {
+			t.Errorf("rcode %d: another ID is taken", rcode)
+		}
+	}
 }
