@@ -51,8 +51,8 @@ func (p pipe) close() {
 	unix.Close(p.w)
 }
 
-// empty moves n bytes out of a pipe.
-func empty(to syscall.RawConn, p pipe, n int64) (moved int64, err error) {
+// empty moves n bytes out of a pipe. went is called after each of several pieces.
+func empty(to syscall.RawConn, p pipe, n int64, went func()) (moved int64, err error) {
 	for moved < n {
 		var m int64
 		var serr error
@@ -69,7 +69,9 @@ func empty(to syscall.RawConn, p pipe, n int64) (moved int64, err error) {
 		if err != nil {
 			return moved, err
 		}
-		moved += m
+		if moved += m; moved < n {
+			went()
+		}
 	}
 	return moved, nil
 }

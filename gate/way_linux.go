@@ -80,11 +80,21 @@ func (w *way) run() {
 	}
 }
 
-// limit bounds the silence of a way whose other one has ended.
+// limit bounds the silence of a way whose other one has ended: of its source, and of
+// who doesn't read what comes from there.
 func (w *way) limit() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.src.SetReadDeadline(time.Now().Add(w.t.g.times.halfOpen))
+	end := time.Now().Add(w.t.g.times.halfOpen)
+	w.src.SetReadDeadline(end)
+	w.dst.SetWriteDeadline(end)
+}
+
+// went notes that bytes have gone on.
+func (w *way) went() {
+	if w.t.half.Load() {
+		w.limit()
+	}
 }
 
 // end ends the way, and with the second one the tunnel.
@@ -130,7 +140,7 @@ func (w *way) move() error {
 		return errBudget
 	}
 	w.bulk = n >= readSize
-	moved, err := empty(w.other.raw, p, n)
+	moved, err := empty(w.other.raw, p, n, w.went)
 	w.count.Add(moved)
 	if err != nil {
 		p.close() // there is something in it
