@@ -3,35 +3,145 @@ package gate
 import (
 	"errors"
 	"io"
+	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// countedBody is a request's body, counted and held against the rule's budget.
+// countedBody is a request's body, counted and held against the rule's budget. The
+// Transport reads it in a goroutine of its own, for as long as it wants.
 type countedBody struct {
 	io.ReadCloser
-	w     *responseWriter
-	ended atomic.Bool // nothing of it is left on the connection
+	w       *responseWriter
+	trailer http.Header // what the body's end fills; it goes up too
+	ended   atomic.Bool // nothing of it is left on the connection
 
 	closing sync.Mutex // held in Close, which reads the rest
+
+	kept    atomic.Bool   // the client waits to be asked for it
+	wanted  chan struct{} // closed when the origin asks for it
+	through chan struct{} // closed when the answer is through
+	lost    chan struct{} // closed when the origin has gone without a word
+	leave   func()        // closes through, once
+	lose    func()        // closes lost, once
 }
+
+// newBody wraps the body of a request that has one.
+func newBody(r *http.Request, w *responseWriter) *countedBody {
+	b := &countedBody{
+		ReadCloser: r.Body, w: w, trailer: r.Trailer,
+		wanted: make(chan struct{}), through: make(chan struct{}), lost: make(chan struct{}),
+	}
+	b.kept.Store(w.x.head.expects)
+	b.leave = sync.OnceFunc(func() { close(b.through) })
+	b.lose = sync.OnceFunc(func() { close(b.lost) })
+	return b
+}
+
+// Errors of a read that is not to be.
+var (
+	errUnasked = errors.New("the client was not asked for its body")
+	errLost    = errors.New("the origin has gone")
+)
 
 // Read implements io.Reader.
 func (b *countedBody) Read(p []byte) (int, error) {
+	if b.kept.Load() {
+		if err := b.ask(); err != nil {
+			return 0, err
+		}
+	}
 	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) && b.isLost() {
+		err = errLost
+	}
+	up := n
 	if errors.Is(err, io.EOF) {
 		b.ended.Store(true)
+		up += fieldBytes(b.trailer)
 	}
-	if n > 0 && !b.w.spend(n) {
+	if up > 0 && !b.w.spend(up) {
 		return 0, errBudget
 	}
 	return n, err
 }
 
+// fieldBytes is what fields take on the wire.
+func fieldBytes(h http.Header) (n int) {
+	for name, values := range h {
+		for _, v := range values {
+			n += len(name) + len(v) + len(": \r\n")
+		}
+	}
+	return n
+}
+
+// askAfter is how long an origin may take to ask for a body or to say that it
+// doesn't want it. Many never ask (RFC 9110, section 10.1.1).
+const askAfter = time.Second
+
+// ask tells the client to send what it keeps back until then. net/http would do that
+// by itself with the first read, and the Transport reads also when the answer is there
+// already: the client would then send what nobody takes.
+func (b *countedBody) ask() error {
+	timer := time.NewTimer(askAfter)
+	defer timer.Stop()
+	select {
+	case <-b.wanted:
+	case <-timer.C:
+	case <-b.through:
+		return errUnasked
+	case <-b.lost:
+		return errLost
+	}
+	if b.w.proceed(b) {
+		return nil
+	}
+	// The answer is there. An error now would end the origin's connection under it.
+	select {
+	case <-b.through:
+		return errUnasked
+	case <-b.lost:
+		return errLost
+	}
+}
+
+// want notes that the origin asks for the body.
+func (b *countedBody) want() {
+	select {
+	case <-b.wanted:
+	default:
+		close(b.wanted)
+	}
+}
+
+// giveUp ends the wait for a body whose origin has gone: the client may be waiting
+// for an answer, and send nothing more before it.
+func (b *countedBody) giveUp() {
+	b.lose()
+	b.w.conn.stream.SetReadDeadline(time.Unix(1, 0))
+}
+
+func (b *countedBody) isLost() bool {
+	if b == nil {
+		return false
+	}
+	select {
+	case <-b.lost:
+		return true
+	default:
+		return false
+	}
+}
+
 // Close implements io.Closer. net/http reads to the end of a body that it closes, or
 // knows that it must not use the connection again.
 func (b *countedBody) Close() error {
+	if b.kept.Load() {
+		return nil // nothing of it will come
+	}
 	b.closing.Lock()
 	defer b.closing.Unlock()
 	err := b.ReadCloser.Close()
@@ -49,15 +159,22 @@ const maxLeft = 256 << 10
 // serve both directions at once; where it does, it would take the rest of a body for
 // a request. A body that doesn't end soon ends the connection.
 func (b *countedBody) finish() {
+	b.leave()
 	if b.ended.Load() {
 		return
 	}
-	b.w.conn.stream.SetReadDeadline(time.Now().Add(lingerTime))
+	b.w.Flush() // an answer without content waits for the end of its handler otherwise
+	if b.kept.Load() {
+		b.w.conn.stop() // whether it comes all the same, nobody knows
+		return
+	}
+	conn := b.w.conn.stream
+	conn.SetReadDeadline(time.Now().Add(lingerTime))
 	_, err := io.CopyN(io.Discard, b.ReadCloser, maxLeft)
-	b.w.conn.stream.SetReadDeadline(time.Time{})
-	b.closing.Lock() // the Transport may be at it
-	defer b.closing.Unlock()
+	b.closing.Lock() // the Transport may be at it, and must not be left without a deadline
 	if !errors.Is(err, io.EOF) && !b.ended.Load() {
 		b.w.conn.stop()
 	}
+	b.closing.Unlock()
+	conn.SetReadDeadline(time.Time{})
 }

@@ -184,8 +184,14 @@ func (c *checkedConn) unread(b []byte) {
 
 // Close implements net.Conn.
 func (c *checkedConn) Close() error {
-	c.once.Do(c.gone)
+	defer c.once.Do(c.gone)
 	c.room.leave()
+	c.mu.Lock()
+	over := c.over
+	c.mu.Unlock()
+	if over { // the client may still be sending what nobody wants
+		return lingerClose(c.stream)
+	}
 	return c.stream.Close()
 }
 

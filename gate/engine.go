@@ -63,7 +63,7 @@ func newTransport(g *Gate) *http.Transport {
 		MaxIdleConnsPerHost:    64,   // with fewer, many clients of one host would dial anew all the time
 		MaxIdleConns:           256,
 		IdleConnTimeout:        time.Minute,
-		ExpectContinueTimeout:  time.Second,
+		ExpectContinueTimeout:  0, // who reads the body waits, see countedBody.ask
 		MaxResponseHeaderBytes: 256 << 10,
 		ResponseHeaderTimeout:  0, // models think for long
 	}

@@ -12,7 +12,7 @@ import (
 // its addressee depend, and notes what follows from them.
 func (h *head) checkFields() *badRequest {
 	var length, encoding, host []string
-	upgrade := false
+	upgrade, expects := false, false
 	for _, f := range h.fields {
 		name := strings.ToLower(f.name)
 		switch name {
@@ -26,6 +26,7 @@ func (h *head) checkFields() *badRequest {
 			if !equalFold(f.value, "100-continue") {
 				return &badRequest{http.StatusExpectationFailed, "the only expectation is 100-continue"}
 			}
+			expects = true
 		case "upgrade":
 			h.websocket = equalFold(f.value, "websocket")
 		case "trailer":
@@ -50,6 +51,7 @@ func (h *head) checkFields() *badRequest {
 	if err := h.checkFraming(length, encoding); err != nil {
 		return err
 	}
+	h.expects = expects && h.length != 0 && !h.http10
 	if h.websocket && h.length != 0 {
 		// What follows is not HTTP any more once the origin agrees (RFC 6455,
 		// section 4.1): a body would be frames that nobody has checked.

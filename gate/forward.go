@@ -36,6 +36,7 @@ func (g *Gate) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	x := g.newExchange(h, addrOf(conn))
 	rw := &responseWriter{ResponseWriter: w, x: x, conn: conn}
 	rw.up.all, rw.down.all = &g.moved.up, &g.moved.down
+	rw.answer.room = &g.underWay
 	if h.bad != nil {
 		rw.refuse(malformed(h.bad))
 		return
@@ -44,11 +45,12 @@ func (g *Gate) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		rw.refuse(r)
 		return
 	}
-	if !g.underWay.take(h.size) {
+	cost := headCost(h.size, len(h.fields))
+	if !g.underWay.change(0, cost) {
 		rw.refuse(malformed(errCrowd))
 		return
 	}
-	defer g.underWay.leave(h.size)
+	defer g.underWay.change(cost, 0)
 	g.flows.add(rw)
 	defer rw.finish()
 	if h.method == http.MethodConnect {
@@ -69,12 +71,15 @@ func (g *Gate) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx = context.WithValue(ctx, writerKey{}, rw)
 	r = r.WithContext(ctx)
 	r.URL, r.Host, r.RequestURI = u, h.target.HostField(80), ""
-	body := &countedBody{ReadCloser: r.Body, w: rw}
-	r.Body = body
+	if h.length != 0 { // without a body it stays http.NoBody, by which the Transport knows what it may send again
+		rw.body = newBody(r, rw)
+		defer rw.body.leave()
+		r.Body = rw.body
+	}
 	g.engine.ServeHTTP(rw, r)
 	rw.endBroken(r.Context())
-	if h.length != 0 && !rw.refused {
-		body.finish()
+	if rw.body != nil && !rw.refused {
+		rw.body.finish()
 	}
 }
 
@@ -146,25 +151,31 @@ func (g *Gate) roundTrip(req *http.Request, _ *goproxy.ProxyCtx) (*http.Response
 	trace := &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) { w.connected(info.Conn) },
 		Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
+			defer w.answer.restart()
 			if code == http.StatusContinue {
-				return nil // net/http has sent its own when the body is read
+				return nil // that one is for the body
 			}
 			return w.interim(code, http.Header(header))
 		},
 	}
+	if w.body != nil {
+		trace.Got100Continue = w.body.want
+	}
 	resp, err := g.transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
 	w.endInterim()
 	if err != nil {
+		w.answer.settle(nil)
 		w.err = err
 		return nil, err
 	}
+	w.answer.settle(resp.Header)
 	if resp.StatusCode < 100 { // net/http panics when it is to write such a one
 		resp.Body.Close()
 		w.err = errStatus
 		return nil, errStatus
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols &&
-		(!w.x.head.websocket || !strings.EqualFold(resp.Header.Get("Upgrade"), "websocket")) {
+		(!w.x.head.websocket || !strings.EqualFold(resp.Header.Get("Upgrade"), "websocket") || !hasToken(strings.Join(resp.Header["Connection"], ","), "upgrade")) {
 		resp.Body.Close()
 		w.err = errSwitched
 		return nil, errSwitched
@@ -172,7 +183,8 @@ func (g *Gate) roundTrip(req *http.Request, _ *goproxy.ProxyCtx) (*http.Response
 	if resp.StatusCode != http.StatusSwitchingProtocols {
 		// Here and not in handleResponse: there goproxy takes another body for
 		// another content, and drops the length.
-		resp.Body = &answerBody{resp.Body, w}
+		stripTrailer(resp.Trailer)
+		resp.Body = &answerBody{ReadCloser: resp.Body, resp: resp, w: w}
 	}
 	return resp, nil
 }
@@ -189,10 +201,7 @@ func (g *Gate) dialRequest(ctx context.Context, _, addr string) (net.Conn, error
 		return nil, err
 	}
 	keepAlive(conn)
-	if g.upstream == nil {
-		return conn, nil
-	}
-	return throughConn{conn, to}, nil
+	return newOriginConn(conn, to), nil
 }
 
 // handleResponse makes an answer ready for the client, and makes one when there
@@ -202,20 +211,21 @@ func (g *Gate) handleResponse(resp *http.Response, ctx *goproxy.ProxyCtx) *http.
 	if w == nil || w.x.refusal != nil || w.x.decision == nil {
 		return resp
 	}
-	if resp == nil && ctx.Req.Context().Err() != nil && w.conn.badFrame() == nil && w.cause.Load() == nil {
+	if resp == nil && ctx.Req.Context().Err() != nil && w.conn.badFrame() == nil && w.cause.Load() == nil && !w.body.isLost() {
 		panic(http.ErrAbortHandler) // the client has gone: nobody is to be answered
 	}
 	if resp == nil {
 		w.x.refusal = w.failure()
 		return w.x.refusal.response(ctx.Req, g.command)
 	}
+	stripHopByHop(resp.Header)
+	stripOwn(resp.Header)
 	if resp.StatusCode == http.StatusSwitchingProtocols {
+		resp.Header.Set("Connection", "Upgrade")
+		resp.Header.Set("Upgrade", "websocket")
 		resp.Body = newUpgraded(resp.Body, w)
 		return resp
 	}
-	stripHopByHop(resp.Header)
-	resp.Header.Del(reasonHeader) // what bears these is of the gate's own
-	resp.Header.Del(ProofHeader)
 	if _, found := resp.Header["Content-Type"]; !found {
 		resp.Header["Content-Type"] = nil // or net/http guesses one
 	}
@@ -223,22 +233,4 @@ func (g *Gate) handleResponse(resp *http.Response, ctx *goproxy.ProxyCtx) *http.
 		resp.Header.Set("Connection", "close") // the connection is raw already
 	}
 	return resp
-}
-
-// stripHopByHop removes what concerns one connection alone (RFC 9110, section
-// 7.6.1), also the fields that Connection names.
-func stripHopByHop(h http.Header) {
-	for _, list := range h["Connection"] {
-		for name := range strings.SplitSeq(list, ",") {
-			if name = textproto.TrimString(name); name != "" {
-				h.Del(name)
-			}
-		}
-	}
-	for _, name := range []string{
-		"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authentication-Info",
-		"Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings",
-	} {
-		h.Del(name)
-	}
 }

@@ -27,6 +27,7 @@ type head struct {
 
 	length    int64 // of the body, -1 when chunked
 	websocket bool  // asks for Upgrade: websocket
+	expects   bool  // the client keeps the body back until it is asked for it
 
 	bad *badRequest // everything else is unset then
 }

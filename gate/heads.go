@@ -52,30 +52,39 @@ func (p *place) leave() {
 	}
 }
 
-// maxUnderWay is how many bytes the large heads of requests under way may have in all.
-// Parsed they take two and a half times as much, for as long as the origin likes.
+// maxUnderWay is how much the large heads of requests under way and of their answers
+// may weigh in all. Parsed they take two and a half times as much, for as long as the
+// origin likes.
 const maxUnderWay = 64 << 20
 
-// weight counts those bytes. The zero value with a limit is ready.
+// fieldCost is what a field weighs beside its bytes: each is in several maps, and four
+// bytes make one.
+const fieldCost = 128
+
+// headCost is the weight of a head.
+func headCost(size, fields int) int { return size + fields*fieldCost }
+
+// weight counts it. The zero value with a limit is ready.
 type weight struct {
 	limit int64
 	bytes atomic.Int64
 }
 
-// take reports whether there is room for a head of n bytes.
-func (w *weight) take(n int) bool {
-	if n <= smallHead || w.bytes.Add(int64(n)) <= w.limit {
+// change reports whether a head that weighs from may weigh to. Small ones count for
+// nothing.
+func (w *weight) change(from, to int) bool {
+	counted := func(n int) int64 {
+		if n <= smallHead {
+			return 0
+		}
+		return int64(n)
+	}
+	more := counted(to) - counted(from)
+	if more == 0 || w.bytes.Add(more) <= w.limit || more < 0 {
 		return true
 	}
-	w.bytes.Add(-int64(n))
+	w.bytes.Add(-more)
 	return false
-}
-
-// leave gives the room of a head back.
-func (w *weight) leave(n int) {
-	if n > smallHead {
-		w.bytes.Add(-int64(n))
-	}
 }
 
 // errCrowd refuses a large head for which there is no place. It is no fault of

@@ -164,3 +164,33 @@ func TestHeadIsLetGo(t *testing.T) {
 	}
 	runtime.KeepAlive(c)
 }
+
+// Many small fields weigh more than their bytes.
+func TestManyFieldsWeigh(t *testing.T) {
+	web := site(t, nil)
+	l := startTweaked(t, service(web.Addr), nil, nil, func(g *Gate) { g.underWay.limit = 20 << 10 })
+	for fields, want := range map[int]string{20: "HTTP/1.1 200 OK", 250: "HTTP/1.1 503 Service Unavailable"} {
+		c := l.dial()
+		c.send("GET http://" + service(web.Addr) + "/ HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("X:\r\n", fields) + "\r\n")
+		if got := c.head(); got != want {
+			t.Errorf("%d fields: %s", fields, got)
+		}
+	}
+}
+
+// The first bytes of a tunnel are a head as any other: large ones that don't end have
+// the same places.
+func TestLargeHellos(t *testing.T) {
+	o := tcpOrigin(t, fakes.Echo)
+	l := startTweaked(t, service(o.Addr), nil, nil, func(g *Gate) { g.large = make(chan struct{}, 1) })
+	begin := "\x16\x03\x01\x40\x00\x01\x00\x3f\xfc" + strings.Repeat("x", 9<<10)
+	c := l.connect(service(o.Addr))
+	c.send(begin)
+	l.waitLarge(1)
+	over := l.connect(service(o.Addr))
+	over.send(begin)
+	over.rest()
+	l.waitLog(func(m map[string]any) bool { return m["event"] == "deny" && m["reason"] == "limit" })
+	c.Close()
+	l.waitLarge(0)
+}

@@ -20,13 +20,20 @@ func (t *tunnel) peek(first []byte) ([]byte, error) {
 	conn := t.client.stream
 	conn.SetReadDeadline(time.Now().Add(t.g.times.hello))
 	defer conn.SetReadDeadline(time.Time{})
-	buf := getBuffer()
-	defer putBuffer(buf)
+	room := place{places: t.g.large} // it is a head as any other
+	defer room.leave()
 	want := 1
 	for {
 		for len(first) < want {
-			n, err := conn.Read(*buf)
-			first = append(first, (*buf)[:n]...)
+			if len(first) == cap(first) {
+				size := max(firstRead, 2*cap(first))
+				if !room.take(size) {
+					return nil, refusalError{policy.Limit}
+				}
+				first = append(make([]byte, 0, size), first...)
+			}
+			n, err := conn.Read(first[len(first):cap(first)])
+			first = first[:len(first)+n]
 			switch {
 			case n > 0:
 			case errors.Is(err, io.EOF) && len(first) == 0:

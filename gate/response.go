@@ -2,7 +2,6 @@ package gate
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"io"
 	"maps"
@@ -33,6 +32,10 @@ type responseWriter struct {
 	allowed atomic.Bool
 	to      atomic.Pointer[netip.Addr] // what it is connected to
 	cause   atomic.Pointer[policy.Reason]
+
+	body   *countedBody // of the request; nil if there is none
+	answer answerHead
+	origin atomic.Pointer[originConn] // what it goes out on
 
 	early sync.Mutex // held while an interim answer is written
 	over  bool       // no interim answer goes out any more
@@ -95,9 +98,22 @@ func (w *responseWriter) interim(code int, header http.Header) error {
 	h := w.Header()
 	maps.Copy(h, header)
 	stripHopByHop(h)
+	stripOwn(h)
 	w.ResponseWriter.WriteHeader(code)
 	clear(h)
 	return nil
+}
+
+// proceed asks the client for a body that it keeps back, unless the answer has come.
+func (w *responseWriter) proceed(b *countedBody) bool {
+	w.early.Lock()
+	defer w.early.Unlock()
+	if w.over {
+		return false
+	}
+	w.ResponseWriter.WriteHeader(http.StatusContinue)
+	b.kept.Store(false)
+	return true
 }
 
 // endInterim leaves the header and the connection to the answer itself.
@@ -171,6 +187,11 @@ func (w *responseWriter) failure() *refusal {
 	if c := w.cause.Load(); c != nil && *c == policy.Budget {
 		return overBudget(x)
 	}
+	if w.answer.crowded() {
+		r := exhausted(x.method, x.target, x.decision.Decision)
+		r.why = errCrowdedAnswer.Error()
+		return r
+	}
 	if !w.allowed.Load() { // no connection was got
 		return dialFailure(x, w.err)
 	}
@@ -187,6 +208,10 @@ func (w *responseWriter) connected(conn net.Conn) {
 	to := addrOf(conn)
 	addr := to.Addr()
 	w.to.Store(&addr)
+	if c, ok := conn.(*originConn); ok {
+		w.origin.Store(c)
+		c.user.Store(w)
+	}
 	if w.allowed.CompareAndSwap(false, true) {
 		w.x.gate.logAllow(w.x, to)
 	}
@@ -211,6 +236,10 @@ func (w *responseWriter) cut(reason policy.Reason) {
 
 // finish ends what a request has begun.
 func (w *responseWriter) finish() {
+	if c := w.origin.Load(); c != nil {
+		c.user.CompareAndSwap(w, nil) // a connection that is kept keeps nothing of it
+	}
+	w.answer.end()
 	if w.taken != nil {
 		w.taken.Close()
 	}
@@ -222,37 +251,6 @@ func (w *responseWriter) finish() {
 		w.x.gate.logDone(w.x, w.up.Load(), w.down.Load(), cause)
 	}
 	w.x.gate.flows.remove(w)
-}
-
-// answerBody is the body of an origin's answer. goproxy passes over the error of
-// one that breaks off, and net/http would end it as if it were whole.
-type answerBody struct {
-	io.ReadCloser
-	w *responseWriter
-}
-
-// Read implements io.Reader.
-func (b *answerBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		b.w.broken = true
-	}
-	return n, err
-}
-
-// endBroken ends the connection of an answer that has broken off, so that the
-// client sees it too (RFC 9112, section 8).
-func (w *responseWriter) endBroken(ctx context.Context) {
-	if !w.broken {
-		return
-	}
-	if reason := policy.UpstreamFailure; ctx.Err() == nil && w.conn.badFrame() == nil {
-		w.cause.CompareAndSwap(nil, &reason)
-	}
-	if w.x.head.http10 {
-		reset(w.conn.stream) // an end is all that tells its client of the end
-	}
-	panic(http.ErrAbortHandler)
 }
 
 // spend counts bytes that go up, if the rule lets them.

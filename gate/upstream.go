@@ -137,13 +137,3 @@ func readAnswer(conn net.Conn) (string, error) {
 	}
 	return "", errors.New("its answer does not end")
 }
-
-// throughConn is a connection of plain HTTP that names the address that was
-// judged, not that of the proxy.
-type throughConn struct {
-	*net.TCPConn
-	to netip.AddrPort
-}
-
-// RemoteAddr implements net.Conn.
-func (c throughConn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(c.to) }
