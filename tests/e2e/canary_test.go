@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -55,7 +56,7 @@ func register(of string) canary {
 func registered() []canary {
 	canariesMu.Lock()
 	defer canariesMu.Unlock()
-	return canaries[:len(canaries):len(canaries)]
+	return slices.Clip(canaries)
 }
 
 func random(bytes int) string {

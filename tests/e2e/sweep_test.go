@@ -21,14 +21,6 @@ import (
 	"time"
 )
 
-// closed are places of the user's that are not looked into, each with the reason.
-func closed() map[string]string {
-	return map[string]string{
-		agent.runtime + "/gvfs": "a file system of the user's desktop, closed to root",
-		agent.runtime + "/doc":  "the same, of its portal",
-	}
-}
-
 // found is a place that holds a canary.
 type found struct{ where, form, of string }
 
@@ -89,10 +81,19 @@ func (s *sweep) places() []string {
 	return tops
 }
 
+// fail notes what could not be searched. What went meanwhile is no loss. Only a file system
+// in the user's own hands is closed to root, such as a desktop's (mount.fuse3(8), allow_root):
+// that is told.
 func (s *sweep) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.failed = append(s.failed, err)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrPermission):
+		s.more = append(s.more, err.Error())
+	default:
+		s.failed = append(s.failed, err)
+	}
 }
 
 // hit notes a place if text holds a canary, and of whom.
@@ -117,12 +118,7 @@ func (s *sweep) hit(where string, text []byte) {
 // walk hands out the files below top, and looks at names and at where links lead.
 func (s *sweep) walk(top string, paths chan<- string) {
 	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case errors.Is(err, fs.ErrNotExist): // it went meanwhile
-			return nil
-		case closed()[path] != "":
-			return fs.SkipDir
-		case err != nil:
+		if err != nil {
 			s.fail(err)
 			return nil
 		}
@@ -190,14 +186,13 @@ func (s *sweep) file(path string) {
 		defer f.Close()
 		err = s.search(path, f)
 	}
-	switch {
-	case err == nil:
-		s.mu.Lock()
-		s.files++
-		s.mu.Unlock()
-	case !errors.Is(err, fs.ErrNotExist):
+	if err != nil {
 		s.fail(err)
+		return
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.files++
 }
 
 // journal searches what journald shows, which compresses what is long.
