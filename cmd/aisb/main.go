@@ -3,7 +3,8 @@
 //
 // One binary, three roles, told apart by argv[0] before anything else runs:
 // aisb (the command line, and as aisb-supervisor what a detached run leaves),
-// aisb-gate (the proxy, on the host) and aisb-entry (pid 1 of the container).
+// aisb-gate (the proxy, on the host) and aisb-entry (pid 1 of the container, which
+// sandbox/entry/early begins before main).
 // docs/architecture.md has the picture.
 package main
 
@@ -15,7 +16,7 @@ import (
 
 	"github.com/aisb-dev/aisb/gate/proc"
 	"github.com/aisb-dev/aisb/sandbox/doctor"
-	"github.com/aisb-dev/aisb/sandbox/entry"
+	_ "github.com/aisb-dev/aisb/sandbox/entry/early" // is aisb-entry
 )
 
 func main() {
@@ -23,8 +24,6 @@ func main() {
 	// bytes from servers. Nothing of ours goes there.
 	log.SetOutput(io.Discard)
 	switch filepath.Base(os.Args[0]) {
-	case entry.Name:
-		os.Exit(entry.Main(os.Args[1:]))
 	case proc.Name:
 		os.Exit(proc.Main())
 	case doctor.Name:

@@ -15,6 +15,7 @@ func cli(args []string, u *ui) int {
 	root.SetOut(u.Out)
 	root.SetErr(u.Err)
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		completions(root)
 		unquoteUsages(root)
 	}
 	if err := root.ExecuteContext(u.super.context()); err != nil {
@@ -75,7 +76,6 @@ exploit. README.md lists what it does not stop.`,
 		help,
 		newAttackInsideCmd(u),
 	)
-	completions(root)
 	// cobra's own errors (unknown command, wrong number of arguments) carry no
 	// status; give them that of wrong usage.
 	eachCommand(root, func(cmd *cobra.Command) { cmd.Args = usageArgs(cmd.Args) })

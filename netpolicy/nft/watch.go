@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"slices"
 	"syscall"
 
 	"github.com/mdlayher/netlink"
@@ -51,7 +52,7 @@ func Watch(socket *os.File) (*Watcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch packet filter: %w", err)
 	}
-	return &Watcher{netlink.NewConn(&handed{socket}, name.Pid)}, nil
+	return &Watcher{netlink.NewConn(&handed{file: socket}, name.Pid)}, nil
 }
 
 // Generation is the kernel's number of the state of the packet filter: another
@@ -68,7 +69,10 @@ func (w *Watcher) Close() error { return w.conn.Close() }
 
 // handed is a socket made elsewhere as the library wants it: it makes its own
 // otherwise, in its own network namespace.
-type handed struct{ file *os.File }
+type handed struct {
+	file *os.File
+	buf  []byte // of largest bytes, for one datagram after the other
+}
 
 // largest is more than the kernel puts into one datagram of a list
 // (NLMSG_GOODSIZE, or 32 KiB for readers with large buffers).
@@ -111,8 +115,10 @@ func (h *handed) Receive() ([]netlink.Message, error) {
 // ReceiveIter reads one datagram. Only the kernel's count.
 func (h *handed) ReceiveIter() iter.Seq2[netlink.Message, error] {
 	return func(yield func(netlink.Message, error) bool) {
-		buf := make([]byte, largest)
-		n, _, flags, from, err := unix.Recvmsg(int(h.file.Fd()), buf, nil, 0)
+		if h.buf == nil {
+			h.buf = make([]byte, largest)
+		}
+		n, _, flags, from, err := unix.Recvmsg(int(h.file.Fd()), h.buf, nil, 0)
 		sender, ok := from.(*unix.SockaddrNetlink)
 		switch {
 		case err != nil:
@@ -125,7 +131,7 @@ func (h *handed) ReceiveIter() iter.Seq2[netlink.Message, error] {
 			yield(netlink.Message{}, err)
 			return
 		}
-		parts, err := syscall.ParseNetlinkMessage(buf[:n])
+		parts, err := syscall.ParseNetlinkMessage(slices.Clone(h.buf[:n])) // they are kept
 		if err != nil {
 			yield(netlink.Message{}, err)
 			return

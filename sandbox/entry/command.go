@@ -6,7 +6,9 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -104,12 +106,7 @@ func executable(file string) error {
 // start tells aisb, shuts the sending side for good, and starts the command. An
 // error of exec after that is the command's own (a broken interpreter, say).
 func (e *entry) start() *failure {
-	e.kept = make(chan struct{})
-	go func() { // beside the command's first steps
-		keepThreads()
-		close(e.kept)
-	}()
-	if err := leaveFaults(); err != nil {
+	if err := leaveToKernel(faults); err != nil {
 		return &failure{handshake.Start, handshake.ExitProof, err, notToTrust}
 	}
 	if f := e.tell(handshake.Stage{Stage: handshake.Start}); f != nil {
@@ -126,6 +123,8 @@ func (e *entry) start() *failure {
 		fmt.Fprintf(e.command.files[2], "%s: error: run %q: %v\n", Name, e.command.path, err)
 		return &failure{handshake.Start, handshake.ExitNoExec, err, ""}
 	}
+	e.keep = sync.OnceFunc(keepThreads)
+	time.AfterFunc(threadsAfter, e.keep)
 	closeAll(e.command.files)
 	return nil
 }

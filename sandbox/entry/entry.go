@@ -35,6 +35,7 @@ const killed = 128 + int(unix.SIGKILL)
 
 // Main is the entrypoint. It returns the exit status of the process.
 func Main(args []string) int {
+	oneThread()
 	if len(args) == 1 && args[0] == probeArg {
 		return probeMain()
 	}
@@ -57,9 +58,9 @@ type entry struct {
 	execs   execs
 	oom     *oomScore
 	dials   dials
-	status  *os.File      // takes one byte, the command's status
-	shut    bool          // nothing more is told to aisb
-	kept    chan struct{} // closed when there are the threads for all that aisb may ask for
+	status  *os.File // takes one byte, the command's status
+	shut    bool     // nothing more is told to aisb
+	keep    func()   // sees to the threads for all that aisb may ask for, and waits for them
 
 	// seam is the tests': it is called at the points at which they spoil a start.
 	seam func(point string)
@@ -86,7 +87,9 @@ func (e *entry) run() int {
 		return complain(fmt.Errorf("%w (aisb starts this program, nobody else)", err))
 	}
 	e.conn = conn
-	e.signals = catchSignals()
+	if e.signals, err = catchSignals(); err != nil {
+		return complain(err)
+	}
 	e.oom = openOOMScore()
 	e.execs.oom = e.oom
 	for _, step := range []func() *failure{

@@ -51,7 +51,7 @@ func startProber() (*prober, error) {
 	defer peer.Close()
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Args = []string{Name, probeArg}
-	cmd.Env = []string{}
+	cmd.Env = []string{"GOMAXPROCS=1"}
 	cmd.ExtraFiles = []*os.File{peer} // descriptor 3
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {

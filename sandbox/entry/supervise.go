@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
-	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -42,12 +42,14 @@ func (e *entry) supervise() int {
 // obey does what aisb says until it is gone; then the sandbox ends at once, as
 // the kernel kills all that lives in the namespace of a dead pid 1.
 func (e *entry) obey() {
-	<-e.kept
 	for {
 		var c handshake.Control
 		m, err := e.conn.Recv(&c)
 		if err != nil {
 			os.Exit(killed) //nolint:forbidigo // the end of pid 1 is the end of the container
+		}
+		if c.Exec || c.Dial != 0 {
+			e.keep()
 		}
 		if c.Exec && len(m.Files) == 1 {
 			go e.execs.serve(m.Files[0])
@@ -70,9 +72,9 @@ const maxSignal = 64
 // signals passes signals on to the command. The command's processes run as pid
 // 1's user and may signal it. The kernel drops what pid 1 has no handler for
 // (SIGNAL_UNKILLABLE in kernel/signal.c), but the Go runtime has handlers for
-// most, which end the process by default. So every signal that can be is caught
-// by the program: not ignored, or the command would inherit that. What can't be
-// caught for good is left to the kernel, see leaveFaults.
+// most, which end the process by default. So those that are passed on are caught by
+// the program, and all others are left to the kernel: not ignored, or the command
+// would inherit that.
 type signals struct {
 	mu    sync.Mutex
 	pid   int // of the command, 0 before
@@ -82,17 +84,27 @@ type signals struct {
 // forwarded are the signals that podman stop and the like send to a container.
 var forwarded = []os.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2}
 
-func catchSignals() *signals {
+// kept are the signals whose handlers stay the runtime's, beside those of faults for
+// now: it interrupts its threads with SIGURG, asks for a system call of each with the
+// second of the three that C libraries use for that (pthreads(7)), and a SIGCHLD does
+// nothing.
+var kept = []unix.Signal{unix.SIGURG, unix.SIGCHLD, unix.SIGKILL, unix.SIGSTOP, 32, 33, 34}
+
+// catchSignals makes pid 1 deaf to all signals but those that it passes on. Notify
+// would do for all of them, too, but each takes a turn of two threads.
+func catchSignals() (*signals, error) {
 	s := &signals{}
-	swallow := make(chan os.Signal, 1) // never read: Notify drops what doesn't fit
-	var all []os.Signal
-	for n := syscall.Signal(1); n <= maxSignal; n++ {
-		// The runtime interrupts its own threads with SIGURG, all the time.
-		if n != unix.SIGURG && n != unix.SIGCHLD && n != unix.SIGKILL && n != unix.SIGSTOP {
-			all = append(all, n)
+	// For a write to a pipe that nobody reads, which is an error and no more then.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE) // never read: Notify drops what doesn't fit
+	var others []unix.Signal
+	for n := unix.Signal(1); n <= maxSignal; n++ {
+		if n != unix.SIGPIPE && !slices.Contains(forwarded, os.Signal(n)) && !slices.Contains(faults, n) && !slices.Contains(kept, n) {
+			others = append(others, n)
 		}
 	}
-	signal.Notify(swallow, all...)
+	if err := leaveToKernel(others); err != nil {
+		return nil, err
+	}
 	pass := make(chan os.Signal, 16)
 	signal.Notify(pass, forwarded...)
 	go func() {
@@ -100,7 +112,7 @@ func catchSignals() *signals {
 			s.send(sig.(unix.Signal))
 		}
 	}()
-	return s
+	return s, nil
 }
 
 // faults are the signals that mean a crash to the Go runtime although the
@@ -112,13 +124,13 @@ var faults = []unix.Signal{
 	unix.SIGILL, unix.SIGTRAP, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSTKFLT, unix.SIGSYS,
 }
 
-// leaveFaults takes the runtime's handlers of the faults away, whereupon the
-// kernel drops those that a process of the sandbox sends to its pid 1. A fault
-// of pid 1's own still ends it (force_sig_info_to_task), and with it the
-// sandbox. It comes late, so that until then a crash says where it was.
-func leaveFaults() error {
+// leaveToKernel takes the runtime's handlers of signals away, whereupon the kernel drops
+// those that anybody sends to this pid 1. A fault of pid 1's own still ends it
+// (force_sig_info_to_task), and with it the sandbox. Those are left late, so that
+// until then a crash says where it was.
+func leaveToKernel(list []unix.Signal) error {
 	var byDefault, got sigaction
-	for _, sig := range faults {
+	for _, sig := range list {
 		for _, step := range []struct{ set, get *sigaction }{{set: &byDefault}, {get: &got}} {
 			_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig),
 				uintptr(unsafe.Pointer(step.set)), uintptr(unsafe.Pointer(step.get)), unsafe.Sizeof(got.mask), 0, 0)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Threads of pid 1 while the command runs. The runtime ends a program for which the
@@ -18,14 +19,22 @@ const (
 	// spareThreads are more than can wait for the kernel besides: aisb has 16 requests
 	// for commands under way at most, and two always wait, for children and for signals.
 	spareThreads = 24
+	// threadsAfter is when they are made: a command that ends at once needs none, and
+	// the making would hold it up. To fill the limit of processes takes longer.
+	threadsAfter = 50 * time.Millisecond
 	// roomForSpare is the limit of processes from which on these are no great part of it.
 	roomForSpare = 256
 )
 
+// oneThread has the start done by one thread at a time. It does one thing after the
+// other, and each thread more would have to be made, to give everything up and to
+// be asked whether it has.
+func oneThread() { runtime.GOMAXPROCS(1) }
+
 // keepThreads makes the threads that pid 1 may need, as threads once made stay. It comes
 // after the drop: who is made then has nothing to give up.
 func keepThreads() {
-	runtime.GOMAXPROCS(min(busyThreads, runtime.GOMAXPROCS(0)))
+	runtime.GOMAXPROCS(min(busyThreads, runtime.NumCPU()))
 	text, err := os.ReadFile("/sys/fs/cgroup/pids.max") // "max", or not there, where there is no limit
 	if limit, bad := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && bad == nil && limit < roomForSpare {
 		return

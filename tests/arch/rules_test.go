@@ -14,9 +14,11 @@ const (
 	maxFunction = 60
 )
 
-// exceptions are files, or "file function", that may be longer, each with the
-// reason. One that is no longer needed fails.
-var exceptions = map[string]string{}
+// exceptions are files, or "file function", that may be longer, and files whose
+// function init may be, each with the reason. One that is no longer needed fails.
+var exceptions = map[string]string{
+	"sandbox/entry/early/early.go init": "to be early is what it is for (docs/adr/0137)",
+}
 
 // rule finds what is wrong with one Go file.
 type rule func(f file) []string
@@ -113,7 +115,7 @@ func receiver(d *ast.FuncDecl) string {
 func noInit(f file) []string {
 	var bad []string
 	for _, d := range f.ast.Decls {
-		if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
+		if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" && exceptions[f.path+" init"] == "" {
 			bad = append(bad, fmt.Sprintf("line %d: init()", f.line(fn.Pos())))
 		}
 	}
@@ -190,7 +192,7 @@ func TestExceptions(t *testing.T) {
 		delete(exceptions, name)
 		needed := false
 		for _, f := range goFiles(t) {
-			needed = needed || f.path == path && len(size(f)) > 0
+			needed = needed || f.path == path && len(size(f))+len(noInit(f)) > 0
 		}
 		exceptions[name] = reason
 		if !needed {
