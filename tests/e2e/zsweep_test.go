@@ -41,8 +41,10 @@ func TestSecretSweep(t *testing.T) {
 		t.Errorf("not searched: %v", err)
 	}
 	for _, role := range []string{"aisb-supervisor", "aisb-gate", "aisb-entry"} {
-		if pids := find(role); len(pids) > 0 {
-			t.Errorf("after all tests %s still runs: %v", role, pids)
+		for _, pid := range find(role) {
+			if startOf(pid) >= startOf(os.Getpid()) { // else it is the user's own
+				t.Errorf("after all tests %s still runs: %d", role, pid)
+			}
 		}
 	}
 	t.Logf("%s, in %v", s, took.Round(time.Millisecond))
