@@ -60,6 +60,7 @@ func (b *countedBody) Read(p []byte) (int, error) {
 	up := n
 	if errors.Is(err, io.EOF) {
 		b.ended.Store(true)
+		stripHopByHop(b.trailer)
 		up += fieldBytes(b.trailer)
 	}
 	if up > 0 && !b.w.spend(up) {

@@ -38,8 +38,7 @@ func (h *head) checkFields() *badRequest {
 		case "connection":
 			upgrade = upgrade || hasToken(f.value, "upgrade")
 		default:
-			if strings.IndexByte(name, '_') >= 0 && isFraming(strings.ReplaceAll(name, "_", "-")) {
-				// Some servers read an underscore as a hyphen.
+			if isFraming(name) {
 				return bad("a header field looks like " + strings.ReplaceAll(name, "_", "-"))
 			}
 		}
@@ -131,8 +130,12 @@ func parseLength(s string) (int64, bool) {
 }
 
 // isFraming reports fields that say where a message ends or goes. They are
-// refused in trailers (RFC 9110, section 6.5.1).
+// refused in trailers (RFC 9110, section 6.5.1). Some servers read an underscore as a
+// hyphen.
 func isFraming(lower string) bool {
+	if strings.IndexByte(lower, '_') >= 0 {
+		lower = strings.ReplaceAll(lower, "_", "-")
+	}
 	switch lower {
 	case "content-length", "transfer-encoding", "host", "trailer", "connection", "upgrade":
 		return true

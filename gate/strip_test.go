@@ -54,7 +54,7 @@ func TestOriginsOtherHeads(t *testing.T) {
 
 // Trailer fields are sent up as well, and count as such.
 func TestUploadBudgetOfTrailers(t *testing.T) {
-	got := make(chan int, 9)
+	got := make(chan int, 9) // of trailer fields, -1 for a body that breaks off
 	web := site(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, err := io.Copy(io.Discard, r.Body)
 		n := fieldBytes(r.Trailer)
@@ -78,5 +78,30 @@ func TestUploadBudgetOfTrailers(t *testing.T) {
 	}
 	if n := <-got; n > 0 {
 		t.Errorf("the origin got %d bytes of trailer fields", n)
+	}
+}
+
+// What concerns the gate alone stays here at the end of a body, too.
+func TestClientsTrailers(t *testing.T) {
+	got := make(chan http.Header, 1)
+	l, base := webLab(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		got <- r.Trailer
+	}))
+	send := func(fields string) string {
+		c := l.dial()
+		c.send(crlf("POST "+base+"/ HTTP/1.1", "Host: x", "Transfer-Encoding: chunked", "Trailer: X-Sum", "") + "1\r\nx\r\n0\r\n" + fields + "\r\n")
+		return c.head()
+	}
+	if line := send("X-Sum: 42\r\nProxy-Authorization: Basic eDp5\r\nKeep-Alive: 1\r\n"); line != "HTTP/1.1 200 OK" {
+		t.Fatal(line)
+	}
+	if h := <-got; len(h) != 1 || h.Get("X-Sum") != "42" {
+		t.Errorf("the origin got %v", h)
+	}
+	for _, field := range []string{"Content-Length: 1", "Content_Length: 1", "transfer_encoding: chunked"} {
+		if line := send(field + "\r\n"); line != "HTTP/1.1 400 Bad Request" {
+			t.Errorf("%s: %s", field, line)
+		}
 	}
 }
