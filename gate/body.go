@@ -42,7 +42,7 @@ func newBody(r *http.Request, w *responseWriter) *countedBody {
 
 // Errors of a read that is not to be.
 var (
-	errUnasked = errors.New("the client was not asked for its body")
+	errThrough = errors.New("the answer is through")
 	errLost    = errors.New("the origin has gone")
 )
 
@@ -62,6 +62,11 @@ func (b *countedBody) Read(p []byte) (int, error) {
 		b.ended.Store(true)
 		stripHopByHop(b.trailer)
 		up += fieldBytes(b.trailer)
+	}
+	if b.isThrough() {
+		// finish reads, too: what came here may have a hole before it, and an end that is
+		// none. The origin must not take it for the whole.
+		return 0, errThrough
 	}
 	if up > 0 && !b.w.spend(up) {
 		return 0, errBudget
@@ -93,7 +98,7 @@ func (b *countedBody) ask() error {
 	case <-b.wanted:
 	case <-timer.C:
 	case <-b.through:
-		return errUnasked
+		return errThrough
 	case <-b.lost:
 		return errLost
 	}
@@ -103,7 +108,7 @@ func (b *countedBody) ask() error {
 	// The answer is there. An error now would end the origin's connection under it.
 	select {
 	case <-b.through:
-		return errUnasked
+		return errThrough
 	case <-b.lost:
 		return errLost
 	}
@@ -111,9 +116,7 @@ func (b *countedBody) ask() error {
 
 // want notes that the origin asks for the body.
 func (b *countedBody) want() {
-	select {
-	case <-b.wanted:
-	default:
+	if !isClosed(b.wanted) {
 		close(b.wanted)
 	}
 }
@@ -125,12 +128,12 @@ func (b *countedBody) giveUp() {
 	b.w.conn.stream.SetReadDeadline(time.Unix(1, 0))
 }
 
-func (b *countedBody) isLost() bool {
-	if b == nil {
-		return false
-	}
+func (b *countedBody) isLost() bool    { return b != nil && isClosed(b.lost) }
+func (b *countedBody) isThrough() bool { return isClosed(b.through) }
+
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-b.lost:
+	case <-c:
 		return true
 	default:
 		return false

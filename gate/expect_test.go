@@ -113,3 +113,17 @@ func TestAwaitedBody(t *testing.T) {
 		c.Close()
 	}
 }
+
+// When the answer is through, the rest of a body is read for the connection's sake.
+// The origin must not have a part of that, nor its end, for the whole.
+func TestBodyAfterTheAnswer(t *testing.T) {
+	h := &head{length: -1}
+	w := &responseWriter{x: &exchange{head: h, decision: &decision{}}}
+	for _, left := range []string{"more", ""} {
+		b := newBody(&http.Request{Body: io.NopCloser(strings.NewReader(left))}, w)
+		b.leave()
+		if n, err := b.Read(make([]byte, 9)); n != 0 || err == nil || err == io.EOF {
+			t.Errorf("%q left: %d, %v", left, n, err)
+		}
+	}
+}
