@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -122,7 +123,7 @@ func TestBodyAfterTheAnswer(t *testing.T) {
 	for _, left := range []string{"more", ""} {
 		b := newBody(&http.Request{Body: io.NopCloser(strings.NewReader(left))}, w)
 		b.leave()
-		if n, err := b.Read(make([]byte, 9)); n != 0 || err == nil || err == io.EOF {
+		if n, err := b.Read(make([]byte, 9)); n != 0 || err == nil || errors.Is(err, io.EOF) {
 			t.Errorf("%q left: %d, %v", left, n, err)
 		}
 	}

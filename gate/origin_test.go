@@ -25,7 +25,7 @@ func TestNoBody(t *testing.T) {
 			head.WriteString(line)
 		}
 		heads <- head.String()
-		n, _ := io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		n, _ := io.WriteString(c, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 		return int64(n)
 	}, "")
 	for _, method := range []string{"GET", "POST", "PUT", "DELETE", "ODD"} {
