@@ -78,6 +78,15 @@ func (p Paths) Strange() ([]string, error) {
 	return list, nil
 }
 
+// Running names the runs that have not ended, see Quiet.
+func (p Paths) Running(ctx context.Context) ([]string, error) {
+	release, running, err := p.Quiet(ctx)
+	if err == nil {
+		release()
+	}
+	return running, err
+}
+
 // Quiet keeps runs from beginning until release is called, and names those that have not
 // ended: also of another login, and those that only start or clean up.
 func (p Paths) Quiet(ctx context.Context) (release func(), running []string, err error) {

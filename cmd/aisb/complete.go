@@ -23,6 +23,7 @@ func completions(root *cobra.Command) {
 		"no-gate":            {"dns\tleave the name server open too"},
 		"net":                {"allow\tthrough the gate", "none\tno network", "full\tno fence"},
 		"net-backend":        {"auto\tinner, pasta where the kernel is too old for it", "inner\tno network inside at all", "pasta\tone address mapped to the host's loopback"},
+		"keep":               keepWords(),
 		"on-new-exec-config": {"report\tname it in the receipt", "quarantine\tmove it out of the project"},
 	}
 	words := []string{"allow", "deny", "resolver", "package", "command", "memory", "cpus", "pids-limit", "min-free", "time", "name", "timeout", "older", "publish", "git-token", "proxy",

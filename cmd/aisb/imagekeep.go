@@ -50,21 +50,26 @@ func (b *builder) lock(ctx context.Context) (unlock func(), waited bool, err err
 // sweep removes what a build that was cut off left. It needs the lock.
 func (b *builder) sweep(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
-	containers, err := b.output(ctx, image.WorkingArgs())
+	ids, err := b.working(ctx)
 	if err != nil {
 		return // what is left does no harm, and 'image prune' tries again
-	}
-	layers, err := b.output(ctx, image.LayersArgs())
-	if err != nil {
-		return
-	}
-	ids, err := image.ParseWorking(containers, layers)
-	if err != nil {
-		return
 	}
 	for _, id := range ids {
 		_, _ = b.output(ctx, image.RemoveContainerArgs(id))
 	}
+}
+
+// working are the IDs of the containers that a build works in, or was cut off in.
+func (b *builder) working(ctx context.Context) ([]string, error) {
+	containers, err := b.output(ctx, image.WorkingArgs())
+	if err != nil {
+		return nil, err
+	}
+	layers, err := b.output(ctx, image.LayersArgs())
+	if err != nil {
+		return nil, err
+	}
+	return image.ParseWorking(containers, layers)
 }
 
 func (b *builder) list(ctx context.Context) ([]image.Listed, error) {

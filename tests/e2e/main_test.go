@@ -29,6 +29,7 @@ var (
 	testImage string // a small Debian with curl, python3, git and nft
 	binary    string // the aisb under test
 	faulty    string // the same with build tag faults
+	other     string // the same with another version
 	backend   string // of runs whose test names none
 	xdg       string // aisb's own state and cache, of these tests alone
 )
@@ -78,7 +79,7 @@ func testMain(m *testing.M) int {
 // tools are the programs that tests/e2e/run builds.
 func findTools() (serve string, err error) {
 	for name, to := range map[string]*string{
-		"AISB_BINARY": &binary, "AISB_FAULTY_BINARY": &faulty, "AISB_FAKES": &serve,
+		"AISB_BINARY": &binary, "AISB_FAULTY_BINARY": &faulty, "AISB_OTHER_BINARY": &other, "AISB_FAKES": &serve,
 	} {
 		*to = os.Getenv(name)
 		if !filepath.IsAbs(*to) {
