@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"io/fs"
 	"os"
@@ -33,7 +34,7 @@ func newTenant(t *testing.T) *tenant {
 		t.Fatal(err)
 	}
 	// A short path: podman's sockets lie below it, and its runroot may have 50 bytes.
-	if w.runtime, err = os.MkdirTemp(agent.runtime, "t"); err != nil {
+	if w.runtime, err = os.MkdirTemp(agent.runtime, "t"); err != nil { //nolint:usetesting // see above
 		t.Fatal(err)
 	}
 	w.c = call{as: &w.hostUser, dir: filepath.Join(w.home, "project"), env: []string{
@@ -76,7 +77,8 @@ func (w *tenant) own(t *testing.T) {
 
 // end removes all. What holds podman's user namespace goes too.
 func (w *tenant) end(t *testing.T) {
-	w.podman(t, "rm", "--all", "--force", "--time=0")
+	// The test's own context is over by now.
+	_ = call{as: &w.hostUser, dir: w.home, bin: "/usr/bin/podman"}.command(context.Background(), "rm", "--all", "--force", "--time=0").Run() // what stays, goes below
 	if text, err := os.ReadFile(filepath.Join(w.runtime, "libpod/tmp/pause.pid")); err == nil {
 		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && pid > 1 {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // an error means that it has ended
@@ -259,9 +261,11 @@ func TestUninstall(t *testing.T) {
 	if len(got) < 15 {
 		t.Errorf("it lists %q", got)
 	}
+	// Directories that aisb has made on the way to its own are nobody's, as XDG has them.
+	before = append(before, "file "+w.home+"/.cache", "file "+w.home+"/.local/state")
 	gone, more := differ(before, w.snapshot(t))
 	more = slices.DeleteFunc(more, func(s string) bool { return strings.HasPrefix(s, "file "+w.home+"/.local/state/aisb/") })
-	if len(gone) > 0 || !slices.Equal(more, []string{"file " + w.home + "/.local/state", "file " + w.home + "/.local/state/aisb", "volume aisb-home", "volume second"}) {
+	if len(gone) > 0 || !slices.Equal(more, []string{"file " + w.home + "/.local/state/aisb", "volume aisb-home", "volume second"}) {
 		t.Errorf("what is kept: gone %q, new %q", gone, more)
 	}
 	o = w.c.do(t, "run", "--net", "none", "--image", testImage, "--", "cat", "/home/agent/.netrc")
@@ -280,7 +284,7 @@ func TestUninstall(t *testing.T) {
 	if got["home aisb-home"] != "removed " {
 		t.Errorf("%q", got)
 	}
-	if gone, more := differ(before, w.snapshot(t)); len(gone) > 0 || !slices.Equal(more, []string{"file " + w.home + "/.local/state"}) {
+	if gone, more := differ(before, w.snapshot(t)); len(gone)+len(more) > 0 {
 		t.Errorf("in the end: gone %q, new %q", gone, more)
 	}
 	o = w.c.do(t, "uninstall", "--yes")

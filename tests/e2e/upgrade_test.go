@@ -26,7 +26,7 @@ type installed struct{ path string }
 func (i *installed) install(t *testing.T, from string) {
 	t.Helper()
 	if i.path == "" {
-		dir, err := os.MkdirTemp("", "aisb-bin-")
+		dir, err := os.MkdirTemp("", "aisb-bin-") //nolint:usetesting // t.TempDir lies where the user may not look
 		if err != nil {
 			t.Fatal(err)
 		}
