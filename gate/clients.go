@@ -4,7 +4,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"sync/atomic"
 
 	"github.com/aisb-dev/aisb/gate/policy"
 )
@@ -22,10 +21,10 @@ type Clients struct {
 	// Users are others whose processes may.
 	Users []int
 
-	// Pasta is the process id that alone may connect over loopback; while it is
-	// 0, nobody may. nil leaves it at the uid. Several sandboxes' pastas run as
-	// one user, so the uid can't tell them apart.
-	Pasta *atomic.Int64
+	// Holds reports whether the one process that may connect over loopback has a
+	// socket, known by its inode, among its descriptors. nil leaves it at the uid.
+	// Several sandboxes' pastas run as one user, so the uid can't tell them apart.
+	Holds func(inode uint32) (bool, error)
 
 	// Enclosed says that the listener is in the network namespace of a sandbox:
 	// whoever reaches it is in there. The zero value serves nobody in that way.
@@ -64,14 +63,10 @@ func (g *Gate) checkOwner(from, to netip.AddrPort) (policy.Reason, error) {
 	if owner.uid != g.clients.UID && !slices.Contains(g.clients.Users, owner.uid) {
 		return policy.ForeignClient, nil
 	}
-	if g.clients.Pasta == nil {
+	if g.clients.Holds == nil {
 		return "", nil
 	}
-	pid := g.clients.Pasta.Load()
-	if pid <= 0 {
-		return policy.ForeignClient, nil
-	}
-	if held, err := g.diag.holdsSocket(int(pid), owner.inode); err != nil || !held {
+	if held, err := g.clients.Holds(owner.inode); err != nil || !held {
 		return policy.ForeignClient, err
 	}
 	return "", nil

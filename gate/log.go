@@ -38,18 +38,19 @@ func Events() []Event {
 // fields and bodies, so none can slip in. Zero fields are left out, except that
 // Traffic writes its counts even when they are zero.
 type Record struct {
-	Event   Event
-	ID      uint64
-	Method  string
-	Host    string
-	Port    uint16
-	Reason  policy.Reason
-	Rule    string
-	Addr    netip.AddrPort // what was dialled; of listening, where
-	SNI     string
-	ALPN    string
-	Client  netip.AddrPort
-	Traffic *Traffic
+	Event    Event
+	ID       uint64
+	Method   string
+	Host     string
+	Port     uint16
+	Reason   policy.Reason
+	Rule     string
+	Addr     netip.AddrPort // what was dialled; of listening, where
+	Confined string         // of listening: what this process is locked up by
+	SNI      string
+	ALPN     string
+	Client   netip.AddrPort
+	Traffic  *Traffic
 }
 
 // Traffic is what went through a request or a tunnel.
@@ -89,7 +90,7 @@ func encodeTime(t time.Time, enc zapcore.PrimitiveArrayEncoder) {
 
 // Write writes one record.
 func (l *Log) Write(r Record) {
-	fields := make([]zap.Field, 0, 14)
+	fields := make([]zap.Field, 0, 15)
 	text := func(key, value string) {
 		if value != "" {
 			fields = append(fields, zap.String(key, printable(value)))
@@ -111,6 +112,7 @@ func (l *Log) Write(r Record) {
 	}
 	text("sni", r.SNI)
 	text("alpn", r.ALPN)
+	text("confined", r.Confined)
 	if r.Traffic != nil {
 		fields = append(fields, zap.Int64("up", r.Traffic.Up), zap.Int64("down", r.Traffic.Down),
 			zap.Int64("ms", r.Traffic.Duration.Milliseconds()))

@@ -35,14 +35,14 @@ func TestLogSchema(t *testing.T) {
 		c.rest()
 	}
 	l.waitLog(func(m map[string]any) bool { return m["event"] == "close" && m["method"] == "GET" })
-	l.gate.log.Write(Record{Event: EventListening, Addr: ap("127.0.0.1:3128")})
+	l.gate.log.Write(Record{Event: EventListening, Addr: ap("127.0.0.1:3128"), Confined: "seccomp"})
 	if s := l.log.String(); strings.Contains(s, "SECRET") || strings.Contains(s, "\x1b") {
 		t.Errorf("the log says too much: %s", s)
 	}
 	types := map[string]string{
 		"ts": "string", "event": "string", "id": "number", "run": "string", "method": "string", "host": "string",
 		"port": "number", "reason": "string", "rule": "string", "addr": "string", "sni": "string", "alpn": "string",
-		"up": "number", "down": "number", "ms": "number", "client": "string",
+		"up": "number", "down": "number", "ms": "number", "client": "string", "confined": "string",
 	}
 	for line := range strings.Lines(l.log.String()) {
 		var m map[string]any
@@ -86,7 +86,7 @@ func TestLogIsDocumented(t *testing.T) {
 			t.Errorf("event %s is not documented", e)
 		}
 	}
-	for key := range strings.FieldsSeq("ts event id run method host port reason rule addr sni alpn up down ms client") {
+	for key := range strings.FieldsSeq("ts event id run method host port reason rule addr sni alpn up down ms client confined") {
 		if !strings.Contains(string(text), "| `"+key+"` |") {
 			t.Errorf("key %s is not documented", key)
 		}

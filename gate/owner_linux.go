@@ -4,11 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
-	"os"
-	"slices"
-	"strconv"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -30,16 +26,13 @@ const (
 	anyCookie        = 0xffffffff // INET_DIAG_NOCOOKIE, twice
 )
 
-// diag asks the kernel about sockets. It keeps its descriptors, so that a client
+// diag asks the kernel about sockets. It keeps its descriptor, so that a client
 // can still be known when the process has no others left. The zero value is
 // ready; it is safe for concurrent use.
 type diag struct {
 	mu  sync.Mutex
 	fd  int // netlink socket, 0 is none
 	seq uint32
-
-	pid int      // whose descriptors dir lists
-	dir *os.File // /proc/PID/fd
 }
 
 // errGone reports that the client's socket is closed already: whose it was
@@ -145,38 +138,4 @@ func parseDiag(b []byte) (owner, error) {
 		return owner{}, errGone // closed by its process; the uid is not its own either
 	}
 	return o, nil
-}
-
-// holdsSocket reports whether a process has a descriptor of a socket.
-func (d *diag) holdsSocket(pid int, inode uint32) (bool, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.dir == nil || d.pid != pid {
-		if d.dir != nil {
-			d.dir.Close()
-			d.dir = nil
-		}
-		dir, err := os.Open("/proc/" + strconv.Itoa(pid) + "/fd")
-		if err != nil {
-			return false, fmt.Errorf("look at the client's descriptors: %w", err)
-		}
-		d.pid, d.dir = pid, dir
-	}
-	if _, err := d.dir.Seek(0, io.SeekStart); err != nil {
-		return false, fmt.Errorf("look at the client's descriptors: %w", err)
-	}
-	names, err := d.dir.Readdirnames(-1)
-	if err != nil {
-		return false, fmt.Errorf("look at the client's descriptors: %w", err)
-	}
-	want := "socket:[" + strconv.FormatUint(uint64(inode), 10) + "]"
-	buf := make([]byte, 64)
-	// The newest have the highest numbers, mostly.
-	for _, name := range slices.Backward(names) {
-		n, err := unix.Readlinkat(int(d.dir.Fd()), name, buf)
-		if err == nil && string(buf[:n]) == want {
-			return true, nil
-		}
-	}
-	return false, nil
 }

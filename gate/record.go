@@ -100,5 +100,7 @@ func (g *Gate) logPanic(client netip.AddrPort) {
 	g.write(Record{Event: EventError, Reason: policy.UpstreamFailure, Client: client})
 }
 
-// Listening writes the ready line.
-func (l *Log) Listening(addr netip.AddrPort) { l.Write(Record{Event: EventListening, Addr: addr}) }
+// Listening writes the ready line. confined is what the process is locked up by.
+func (l *Log) Listening(addr netip.AddrPort, confined string) {
+	l.Write(Record{Event: EventListening, Addr: addr, Confined: confined})
+}

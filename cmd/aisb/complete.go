@@ -20,6 +20,7 @@ func completions(root *cobra.Command) {
 	values := map[string][]string{
 		"harness":            image.HarnessNames(),
 		"preset":             presetNames(),
+		"confine":            {"auto\tby what this kernel has", "require\tby all there is, or not start", "off\tfor debuggers"},
 		"no-gate":            {"dns\tleave the name server open too"},
 		"net":                {"allow\tthrough the gate", "none\tno network", "full\tno fence"},
 		"net-backend":        {"auto\tinner, pasta where the kernel is too old for it", "inner\tno network inside at all", "pasta\tone address mapped to the host's loopback"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/aisb-dev/aisb/gate/confine"
 	"github.com/aisb-dev/aisb/gate/proc"
 	"github.com/aisb-dev/aisb/image"
 	"github.com/aisb-dev/aisb/sandbox"
@@ -93,6 +94,10 @@ func doctorHost(u *ui, spec image.Spec) doctor.Host {
 	}
 	if err := proc.CanEnclose(); err != nil {
 		h.EncloseErr = err.Error()
+	}
+	abi, err := confine.Landlock()
+	if h.Landlock = abi; err != nil {
+		h.LandlockErr = err.Error()
 	}
 	if dir, err := os.Getwd(); err == nil {
 		h.Dir = dir

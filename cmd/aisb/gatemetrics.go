@@ -11,11 +11,12 @@ import (
 	"github.com/aisb-dev/aisb/gate/metrics"
 )
 
-// serveMetrics serves the metrics of --metrics until stop is called. Without the
-// flag there are none, and the gate counts nothing.
-func (o *gateOptions) serveMetrics(u *ui) (m *metrics.Metrics, stop func(), err error) {
+// openMetrics opens the port of --metrics. Nobody is answered before serve is called,
+// nor after the function that serve returns. Without the flag there are no metrics,
+// and the gate counts nothing.
+func (o *gateOptions) openMetrics(u *ui) (m *metrics.Metrics, serve func() (stop func()), err error) {
 	if o.metrics == "" {
-		return nil, func() {}, nil
+		return nil, func() func() { return func() {} }, nil
 	}
 	addr, err := parseListen("--metrics", o.metrics)
 	if err != nil {
@@ -40,8 +41,10 @@ func (o *gateOptions) serveMetrics(u *ui) (m *metrics.Metrics, stop func(), err 
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          log.New(io.Discard, "", 0),
 	}
-	ended := make(chan struct{})
-	go func() { defer close(ended); _ = server.Serve(ln) }()
 	u.notef("metrics at http://%s/metrics", ln.Addr())
-	return m, func() { server.Close(); <-ended }, nil
+	return m, func() func() {
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = server.Serve(ln) }()
+		return func() { server.Close(); <-ended }
+	}, nil
 }

@@ -10,8 +10,12 @@ import (
 )
 
 // notifier tells the service manager how the gate is (sd_notify(3)). The zero
-// value tells nobody.
-type notifier struct{ addr string }
+// value tells nobody. It is connected from the start: a gate that is locked up makes
+// no unix sockets.
+type notifier struct {
+	conn net.Conn
+	err  error // why it is not connected
+}
 
 // newNotifier takes NOTIFY_SOCKET out of the environment: nobody else is to
 // speak for this process.
@@ -21,19 +25,16 @@ func newNotifier() notifier {
 	if !strings.HasPrefix(addr, "/") && !strings.HasPrefix(addr, "@") {
 		return notifier{} // vsock: is of machines, not of services
 	}
-	return notifier{addr}
+	conn, err := net.Dial("unixgram", addr) // "@" is an abstract name, unix(7)
+	return notifier{conn, err}
 }
 
 func (n notifier) send(lines ...string) error {
-	if n.addr == "" {
-		return nil
+	err := n.err
+	if err == nil && n.conn != nil {
+		_, err = n.conn.Write([]byte(strings.Join(lines, "\n")))
 	}
-	c, err := net.Dial("unixgram", n.addr) // "@" is an abstract name, unix(7)
 	if err != nil {
-		return fmt.Errorf("notify the service manager: %w", err)
-	}
-	defer c.Close()
-	if _, err := c.Write([]byte(strings.Join(lines, "\n"))); err != nil {
 		return fmt.Errorf("notify the service manager: %w", err)
 	}
 	return nil

@@ -29,6 +29,8 @@ type service struct {
 	metrics *metrics.Metrics
 	notify  notifier
 
+	confined string // by what, as the log says it
+
 	turn   sync.Mutex     // of a reload, or of the end
 	rules  *policy.Policy // in force; changed in a turn
 	ending atomic.Bool
@@ -38,6 +40,9 @@ type service struct {
 func runGate(ctx context.Context, u *ui, o gateOptions) error {
 	gate.CollectLess()
 	notify := newNotifier()
+	if err := o.confine.check(); err != nil {
+		return err
+	}
 	servers, err := o.servers()
 	if err != nil {
 		return err
@@ -67,14 +72,17 @@ func runGate(ctx context.Context, u *ui, o gateOptions) error {
 			return usageError("aisb gate", fmt.Errorf("--upstream-proxy %q is this gate itself", o.upstream))
 		}
 	}
-	m, stopMetrics, err := o.serveMetrics(u)
+	m, serveMetrics, err := o.openMetrics(u)
 	if err != nil {
 		return err
 	}
-	defer stopMetrics()
 	warnRules(u, p, warnings)
 	out := newLogOutput(u.Out)
 	s := &service{u: u, o: o, log: gate.NewLog(out, ""), out: out, metrics: m, notify: notify, rules: p}
+	if s.confined, err = o.lockUp(u, servers); err != nil {
+		return err
+	}
+	defer serveMetrics()()
 	s.gate, err = gate.New(gate.Config{
 		Policy: p, Resolver: resolve.New(resolve.Config{Servers: servers}), Log: s.log,
 		Clients: clients, Tokens: tokens, Command: "aisb gate", Metrics: m, Upstream: upstream,
@@ -116,7 +124,7 @@ func (s *service) serve(ctx context.Context, list []*net.TCPListener) error {
 		go func() { served <- s.gate.Serve(ln) }()
 	}
 	for _, addr := range addrsOf(list) {
-		s.log.Listening(addr)
+		s.log.Listening(addr, s.confined)
 	}
 	s.tell(s.notify.ready(s.status()))
 	select {
@@ -189,6 +197,7 @@ func (s *service) reload() {
 	s.metrics.Reloaded(err == nil)
 	if err != nil {
 		s.u.warnf("not reloaded, the old rules stay: %v", err)
+		s.moved(err)
 		s.log.Write(gate.Record{Event: gate.EventError, Reason: policy.BadRequest})
 		s.tell(s.notify.ready(s.status() + "; the last reload failed"))
 		return

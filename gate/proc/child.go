@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/aisb-dev/aisb/gate"
+	"github.com/aisb-dev/aisb/gate/confine"
 	"github.com/aisb-dev/aisb/gate/fdmsg"
 	"github.com/aisb-dev/aisb/gate/policy"
 	"github.com/aisb-dev/aisb/gate/resolve"
@@ -33,7 +35,8 @@ type child struct {
 	runDir   string
 	gate     *gate.Gate
 	log      *gate.Log
-	pasta    atomic.Int64
+	confined string
+	witness  *asker // nil if enclosed
 	canary   atomic.Int64
 	enclosed bool // and serves nobody yet
 	served   chan error
@@ -42,7 +45,7 @@ type child struct {
 // Main is the main function of a gate's process. It returns the exit status.
 func Main() int {
 	gate.CollectLess()
-	if err := noCore(); err != nil {
+	if err := confine.NoCore(); err != nil {
 		fmt.Fprintf(os.Stderr, "aisb-gate: error: prevent core files: %v\n", err)
 		return 1
 	}
@@ -63,20 +66,6 @@ func Main() int {
 	return c.obey()
 }
 
-// noCore prevents core files, which would hold the key and what passes through,
-// and with them the reading of this process's memory by others of its user.
-func noCore() error {
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return err
-	}
-	var core unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_CORE, &core); err != nil || core.Max == 0 {
-		return err // a limit of 0 can't be raised, and being undumpable will do
-	}
-	// 1, not 0: a core handler in a pipe is skipped only for 1 (core(5)).
-	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1})
-}
-
 // configure takes the first message and begins to serve.
 func (c *child) configure() error {
 	c.conn.SetReadDeadline(time.Now().Add(configTimeout))
@@ -95,10 +84,17 @@ func (c *child) configure() error {
 	c.runDir, c.enclosed = cfg.RunDir, cfg.Enclosed
 	received.Files = files[1:] // the log stays open
 	c.log = gate.NewLog(files[0], cfg.Run)
+	if !cfg.Enclosed {
+		conn, err := fdmsg.FromFile(files[1])
+		if err != nil {
+			return err
+		}
+		c.witness = &asker{conn: conn}
+	}
 	if err := c.build(cfg); err != nil || cfg.Enclosed {
 		return err
 	}
-	for pair := range slices.Chunk(files[1:], 2) {
+	for pair := range slices.Chunk(files[2:], 2) {
 		canary, err := net.FileListener(pair[1])
 		if err != nil {
 			return fmt.Errorf("use the canary listener: %w", err)
@@ -116,7 +112,7 @@ func whole(files int, enclosed bool) bool {
 	if enclosed {
 		return files == 1
 	}
-	return files == 3 || files == 5
+	return files == 4 || files == 6
 }
 
 // serve begins to serve.
@@ -125,11 +121,13 @@ func (c *child) serve(listener *os.File) error {
 	if err != nil {
 		return fmt.Errorf("use the listener: %w", err)
 	}
-	c.log.Listening(ln.Addr().(*net.TCPAddr).AddrPort())
+	c.log.Listening(ln.Addr().(*net.TCPAddr).AddrPort(), c.confined)
 	go func() { c.served <- c.gate.Serve(ln) }()
 	return nil
 }
 
+// build makes the gate and locks this process up, which has read nothing by then
+// but what its parent says.
 func (c *child) build(cfg *Config) error {
 	p, _, err := policy.Parse(cfg.Allow, cfg.Deny, policy.Options{AllowAllNames: cfg.AllowAllNames})
 	if err != nil {
@@ -147,11 +145,35 @@ func (c *child) build(cfg *Config) error {
 	if command == "" {
 		command = "aisb run"
 	}
+	clients := gate.Clients{UID: os.Getuid(), Enclosed: cfg.Enclosed}
+	if c.witness != nil {
+		clients.Holds = c.witness.holds
+	}
 	c.gate, err = gate.New(gate.Config{
 		Policy: p, Resolver: resolve.New(resolve.Config{Servers: servers}), Log: c.log,
-		Clients: gate.Clients{UID: os.Getuid(), Pasta: &c.pasta, Enclosed: cfg.Enclosed}, Key: cfg.Key, Command: command,
+		Clients: clients, Key: cfg.Key, Command: command,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return c.confine(servers)
+}
+
+// confine locks this process up. The run's directory has to be there for that.
+func (c *child) confine(servers []resolve.Server) error {
+	needs := confine.Needs{Scratch: c.runDir}
+	needs.Files, needs.Dirs, needs.Roots = resolve.Reads(servers)
+	if c.runDir != "" {
+		if err := os.MkdirAll(c.runDir, 0o700); err != nil {
+			return fmt.Errorf("make the run's directory: %w", err)
+		}
+	}
+	state, err := confine.Apply(needs)
+	if err != nil {
+		return fmt.Errorf("lock the gate's process up: %w", err)
+	}
+	c.confined = state.String()
+	return nil
 }
 
 // watchCanary counts who comes to a port of the host's loopback that only a
@@ -233,12 +255,6 @@ func (c *child) answer(m request) (reply message, last bool) {
 			return message{Kind: kindFailed, Error: err.Error()}, false
 		}
 		return message{Kind: kindDone}, false
-	case kindPasta:
-		if m.PID <= 0 {
-			return message{Kind: kindFailed, Error: fmt.Sprintf("process id %d", m.PID)}, false
-		}
-		c.pasta.Store(int64(m.PID))
-		return message{Kind: kindDone}, false
 	case kindStop:
 		ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 		defer cancel()
@@ -255,12 +271,25 @@ func (c *child) answer(m request) (reply message, last bool) {
 // the parent can't any more.
 func (c *child) lifeline() {
 	c.exit(policy.Shutdown)
-	if c.runDir == "" || !filepath.IsAbs(c.runDir) {
-		return
-	}
-	if err := os.RemoveAll(c.runDir); err != nil {
+	if err := c.removeRunDir(); err != nil {
 		_, _ = io.WriteString(os.Stderr, "aisb-gate: error: "+err.Error()+"\n")
 	}
+}
+
+// removeRunDir does what os.RemoveAll does, which wants to read the directory above:
+// that has the other runs' in it, and this process no right to look.
+func (c *child) removeRunDir() error {
+	if c.runDir == "" || !filepath.IsAbs(c.runDir) {
+		return nil
+	}
+	entries, err := os.ReadDir(c.runDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(c.runDir, e.Name())))
+	}
+	return errors.Join(err, unix.Rmdir(c.runDir))
 }
 
 func (c *child) exit(reason policy.Reason) {

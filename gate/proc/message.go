@@ -4,18 +4,17 @@
 // of its parent: no environment, no terminal, no standard streams.
 //
 //	parent                                gate
-//	--- config, with descriptors --->     builds the gate
+//	--- config, with descriptors --->     builds the gate, locks itself up
 //	                  <--- ready ---      serves
 //	                  <--- failed ---     or can't, and ends
-//	--- pasta PID ---------------->       from now on only that process may connect
-//	                  <--- done ---       or, of an enclosed gate,
-//	--- listener ----------------->       serves whoever reaches it
+//	--- listener ----------------->       an enclosed gate serves whoever reaches it
 //	                  <--- done ---
 //	--- stop --------------------->       drains
 //	                  <--- report ---     and ends
 //	closes, or dies -------------->       end of file: ends at once
 //
-// Each request of the parent has one answer. The end of file is the lifeline:
+// Each request of the parent has one answer. Of a gate on the host's loopback the
+// parent says by another socket pair whose a connection is (witness). The end of file is the lifeline:
 // it comes also when the parent was killed, and the gate then removes the run's
 // directory, since nobody else is left to do so.
 package proc
@@ -49,7 +48,7 @@ type Config struct {
 	// namespace of a sandbox, and serve whoever reaches it.
 	Enclosed bool `json:"enclosed,omitempty"`
 
-	// RunDir is removed when the lifeline ends.
+	// RunDir is made by the gate, if it isn't there, and removed when the lifeline ends.
 	RunDir string `json:"run_dir,omitempty"`
 }
 
@@ -57,8 +56,7 @@ type Config struct {
 type kind string
 
 const (
-	kindConfig   kind = "config" // files: log, and unless enclosed listener and canary listener, of ::1 too where there is one
-	kindPasta    kind = "pasta"
+	kindConfig   kind = "config"   // files: log, and unless enclosed the witness's socket, listener and canary listener, of ::1 too where there is one
 	kindListener kind = "listener" // file: listener
 	kindStop     kind = "stop"
 
@@ -72,7 +70,6 @@ const (
 type message struct {
 	Kind   kind         `json:"kind"`
 	Config *Config      `json:"config,omitempty"`
-	PID    int          `json:"pid,omitempty"`
 	Error  string       `json:"error,omitempty"`
 	Report *gate.Report `json:"report,omitempty"`
 }

@@ -47,6 +47,7 @@ type Process struct {
 	stderr *opening
 
 	patience time.Duration // with an answer
+	witness  witness
 
 	mu   sync.Mutex // one request at a time
 	done chan struct{}
@@ -96,7 +97,13 @@ func (p *Process) configure(cfg Config, files Listeners) (message, error) {
 	if cfg.Enclosed {
 		return p.ask(message{Kind: kindConfig, Config: &cfg}, files.Log)
 	}
-	send := []*os.File{files.Log}
+	mine, theirs, err := fdmsg.Pair()
+	if err != nil {
+		return message{}, err
+	}
+	go p.witness.serve(mine) // until the gate has ended, or has not taken its end
+	defer theirs.Close()
+	send := []*os.File{files.Log, theirs}
 	for _, l := range files.sockets() {
 		f, err := l.File()
 		if err != nil {
@@ -152,8 +159,16 @@ func (p *Process) ended(err error) error {
 // Pasta names the process that alone may connect from now on. Before, nobody
 // may.
 func (p *Process) Pasta(pid int) error {
-	_, err := p.ask(message{Kind: kindPasta, PID: pid})
-	return err
+	if pid <= 0 {
+		return fmt.Errorf("process id %d", pid)
+	}
+	select {
+	case <-p.done:
+		return errors.New("the gate's process has ended")
+	default:
+	}
+	p.witness.pid.Store(int64(pid))
+	return nil
 }
 
 // Serve gives an enclosed gate its listener.

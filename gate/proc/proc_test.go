@@ -235,7 +235,8 @@ func TestStopInTime(t *testing.T) {
 
 // TestNoAnswer: a gate that hangs is not waited for, whatever is asked.
 func TestNoAnswer(t *testing.T) {
-	p, err := Start(t.Context(), "/proc/self/exe", Config{}, listen(t, t.TempDir()))
+	files := listen(t, t.TempDir())
+	p, err := Start(t.Context(), "/proc/self/exe", Config{}, files)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +250,7 @@ func TestNoAnswer(t *testing.T) {
 	}
 	p.patience = 100 * time.Millisecond
 	failed := make(chan error, 1)
-	go func() { failed <- p.Pasta(1) }()
+	go func() { failed <- p.Serve(files.Log) }()
 	select {
 	case err := <-failed:
 		if err == nil {

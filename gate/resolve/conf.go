@@ -106,6 +106,26 @@ type fileStamp struct {
 	info os.FileInfo // for os.SameFile: a symbolic link may point elsewhere now
 }
 
+// confPath is resolv.conf(5).
+const confPath = "/etc/resolv.conf"
+
+// confDirs are where confPath mostly is a link to: of systemd-resolved, NetworkManager,
+// resolvconf(8), netconfig and connman. It may become one of them while the gate runs.
+var confDirs = []string{"/run/systemd/resolve", "/run/NetworkManager", "/run/resolvconf", "/run/netconfig", "/run/connman"}
+
+// Reads tells which files of the host a resolver for servers reads again and again,
+// in which other directories they may come to be, and whether it needs the host's
+// roots of certificates.
+func Reads(servers []Server) (files, dirs []string, roots bool) {
+	for _, s := range servers {
+		roots = roots || s.Transport == TLS || s.Transport == DoH
+	}
+	if len(servers) > 0 {
+		return nil, nil, roots
+	}
+	return []string{confPath}, confDirs, false
+}
+
 // checkEvery bounds how often the file is looked at.
 const checkEvery = time.Second
 

@@ -69,7 +69,7 @@ type entry struct {
 // New makes a resolver.
 func New(c Config) *Resolver {
 	if c.ResolvConf == "" {
-		c.ResolvConf = "/etc/resolv.conf"
+		c.ResolvConf = confPath
 	}
 	return &Resolver{
 		servers: c.Servers, timeout: c.Timeout, file: confFile{path: c.ResolvConf}, roots: c.Roots,

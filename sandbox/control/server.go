@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -48,13 +49,13 @@ type Server struct {
 	all  sync.WaitGroup
 }
 
-// Listen makes dir, for the user alone, and a socket in it. Whoever comes before
-// Serve waits.
+// Listen makes dir, for the user alone, unless the run's gate has, and a socket in it.
+// Whoever comes before Serve waits.
 func Listen(dir string) (*Server, error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return nil, fmt.Errorf("make the control socket's directory: %w", err)
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("make the control socket's directory: %w", err)
 	}
 	path, done, err := socketPath(dir)

@@ -33,7 +33,7 @@ func Collect(ctx context.Context, h Host) Facts {
 		RuntimeDir: h.RuntimeDir, RuntimeDirErr: h.RuntimeDirErr, Core: h.Core, CoreErr: h.CoreErr,
 		PodmanPath: h.Podman.Path, PodmanHidden: h.Hidden, PodmanConfErr: h.ConfErr,
 		PastaOptions: h.PastaOptions, Limits: h.Limits, Settings: h.Settings, Image: h.Image, Cgo: h.Cgo, Upstream: h.Upstream,
-		Enclose: h.EncloseErr == "", EncloseErr: h.EncloseErr,
+		Enclose: h.EncloseErr == "", EncloseErr: h.EncloseErr, Landlock: h.Landlock, LandlockErr: h.LandlockErr,
 	}
 	for _, name := range Variables {
 		if v := h.Getenv(name); v != "" {

@@ -83,6 +83,7 @@ var checks = []struct {
 	{"kernel", "apparmor", "AppArmor", judgeAppArmor},
 	{"kernel", "nftables", "packet filter", judgeNFTables},
 	{"kernel", "seccomp", "system call filter", judgeSeccomp},
+	{"kernel", "landlock", "Landlock", judgeLandlock},
 	{"kernel", "selinux", "SELinux", judgeSELinux},
 	{"kernel", "cgroup", "control groups", judgeCgroup},
 	{"kernel", "limits", "limits", judgeLimits},

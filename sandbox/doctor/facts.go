@@ -38,7 +38,9 @@ type Facts struct {
 	Limits      []string
 	Tun         bool // /dev/net/tun was opened
 	TunErr      string
-	Enclose     bool // the gate can serve a listener of another network namespace
+	Landlock    int    // version of the kernel's interface, 0 without it
+	LandlockErr string // why there is none
+	Enclose     bool   // the gate can serve a listener of another network namespace
 	EncloseErr  string
 
 	Pasta        Output // pasta with aisb's options and --version
@@ -145,7 +147,9 @@ type Host struct {
 	Hidden  string
 	ConfErr string
 
-	EncloseErr string // why no gate can serve a listener of another network namespace
+	EncloseErr  string // why no gate can serve a listener of another network namespace
+	Landlock    int    // version of the kernel's interface, 0 without it
+	LandlockErr string
 
 	RuntimeDir, RuntimeDirErr string
 	Core, CoreErr             string

@@ -95,6 +95,16 @@ func judgeSeccomp(f Facts) result {
 	return ok("the kernel has it")
 }
 
+// judgeLandlock is about the gate, which locks itself up by it and by a filter of
+// system calls, and does without where it has to.
+func judgeLandlock(f Facts) result {
+	if f.Landlock > 0 {
+		return ok("version %d: the gate can open nothing but what it reads again", f.Landlock)
+	}
+	return note("boot with lsm=landlock,... before the others of /sys/kernel/security/lsm, or take a kernel of 5.13 or newer with CONFIG_SECURITY_LANDLOCK",
+		"%s: a fault of the gate would have your files", f.LandlockErr)
+}
+
 func judgeSELinux(f Facts) result {
 	const hint = "it should work, since a run asks for no label; if it doesn't: sudo ausearch -m avc -ts recent"
 	switch strings.TrimSpace(f.SELinux) {
