@@ -65,7 +65,7 @@ takes the sockets that it is given, and says when it is ready.`,
 	f.BoolVar(&o.upstreamResolves, "upstream-resolves", false, "let that proxy resolve names; their addresses\nare then not judged")
 	f.StringVar(&o.metrics, "metrics", "", "metrics for Prometheus at `IP:PORT`")
 	f.BoolVar(&o.metricsRemote, "metrics-allow-remote", false, "let other machines reach --metrics")
-	f.Var((*timeValue)(&o.drain), "drain", "let tunnels go on for `TIME` at SIGTERM")
+	f.Var((*timeValue)(&o.drain), "drain", "give tunnels `TIME` at SIGTERM")
 	o.confine.flags(f)
 	return cmd
 }

@@ -31,6 +31,7 @@ const parentName = "aisb-gate-test-parent"
 func TestMain(m *testing.M) {
 	switch os.Args[0] {
 	case Name:
+		corrupt()
 		os.Exit(Main())
 	case parentName:
 		os.Exit(parent(os.Args[1]))

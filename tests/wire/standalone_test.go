@@ -57,13 +57,19 @@ func startStandalone(t *testing.T, args ...string) *standalone {
 // Its log is written to the copies too.
 func startCommand(t *testing.T, cmd *exec.Cmd, copies ...io.Writer) *standalone {
 	t.Helper()
+	return startWith(t, cmd, (*exec.Cmd).Start, copies...)
+}
+
+// startWith is startCommand for a command that start starts somewhere else.
+func startWith(t *testing.T, cmd *exec.Cmd, start func(*exec.Cmd) error, copies ...io.Writer) *standalone {
+	t.Helper()
 	s := &standalone{t: t, cmd: cmd, grew: make(chan struct{}), done: make(chan error, 1)}
 	s.cmd.Stderr = &s.errs
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.cmd.Start(); err != nil {
+	if err := start(s.cmd); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.cmd.Process.Kill() })
