@@ -186,7 +186,9 @@ func encode(v any, files []*os.File) (head, text, oob []byte, err error) {
 	if len(files) > 0 {
 		fds := make([]int, len(files))
 		for i, f := range files {
-			fds[i] = int(f.Fd())
+			if fds[i], err = descriptor(f); err != nil {
+				return nil, nil, nil, fmt.Errorf("send descriptor: %w", err)
+			}
 		}
 		oob = unix.UnixRights(fds...)
 	}
