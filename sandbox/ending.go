@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"time"
@@ -57,6 +58,7 @@ func (s *Session) Wait(ctx context.Context) Result {
 	select {
 	case <-s.ending.done:
 	case <-s.podman.done:
+		within(s.ending.done, killGrace) // pid 1 may be about to hand the status over
 	case <-s.cut:
 	}
 	s.trace.part(PartCommand)
@@ -66,8 +68,9 @@ func (s *Session) Wait(ctx context.Context) Result {
 	s.trace.part(PartCleanUp)
 	r := Result{Started: true, Proof: s.proof, Log: s.dirs.LogPath(), Joined: s.Joined(), Foreign: s.ports.foreign.Load()}
 	podmans := s.podman.status()
-	if status, ok := s.ending.handed(); ok && podmans != status {
-		// It has lost the container: conmon, which cleans up, may be gone.
+	// Another status than that of its container's end: it has lost the container, since
+	// conmon, which cleans up, is gone.
+	if status, ok := s.ending.handed(); ok && podmans != status || !ok && podmans != 128+int(unix.SIGKILL) {
 		s.podman.remove(endGrace)
 	}
 	within(s.disks, killGrace) // it looks by the descriptors that the caller closes, unless it hangs
@@ -111,13 +114,14 @@ func (s *Session) lastLook(ctx context.Context) func(*Result) error {
 			seen.Report, seen.GateDied = s.net.stop(ctx)
 		}
 		<-s.watched
+		seen.NoPasta = s.dog.pasta.died()
 		seen.Direct, seen.Opened.Up, seen.Opened.Down, err = s.dog.tally()
 		s.dog.close()
 	}()
 	return func(r *Result) error {
 		close(late)
 		<-done
-		r.Report, r.GateDied, r.Direct = seen.Report, seen.GateDied, seen.Direct
+		r.Report, r.GateDied, r.NoPasta, r.Direct = seen.Report, seen.GateDied, seen.NoPasta, seen.Direct
 		r.Opened = s.direct.close()
 		r.Opened.Up, r.Opened.Down = seen.Opened.Up, seen.Opened.Down
 		return err
@@ -133,6 +137,9 @@ func (s *Session) verdict(podmans int) (int, error) {
 	}
 	select {
 	case <-s.cut:
+		if podmans <= 128 { // a podman that has lost its container has a status of its own
+			podmans = 128 + int(unix.SIGKILL)
+		}
 		return podmans, nil // as asked
 	default:
 	}
@@ -148,11 +155,29 @@ func (s *Session) endContainer() {
 	s.podman.end()
 	// podman may have been killed, and the container live on.
 	s.entry.Close()
-	if s.ending == nil || within(s.ending.done, killGrace) {
-		return
+	if s.ending != nil && !within(s.ending.done, killGrace) {
+		s.podman.init.signal(unix.SIGKILL)
+		within(s.ending.done, endGrace)
 	}
-	s.podman.init.signal(unix.SIGKILL)
-	within(s.ending.done, endGrace)
+	if s.podman.orphan.Load() {
+		s.podman.remove(endGrace)
+	}
+}
+
+// podmanLost is why a sandbox ends whose podman has ended while the command runs: nobody
+// else may clean up after it. nil where podman has only been faster with its end than pid 1.
+func (s *Session) podmanLost() *Failure {
+	select {
+	case <-s.cut:
+		return nil
+	default:
+	}
+	if within(s.ending.done, killGrace) {
+		return nil
+	}
+	f := s.podman.lostFailure("before it")
+	f.Err = fmt.Errorf("the sandbox was stopped: %w", f.Err)
+	return f
 }
 
 // handle is a process that can be killed though its parent hangs. A pidfd can't

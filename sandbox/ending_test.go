@@ -24,6 +24,7 @@ func TestVerdict(t *testing.T) {
 		"podman fails to clean up":      {handed: "\x05", podman: 125, want: 5},
 		"podman was killed after it":    {handed: "\x05", podman: 137, want: 5},
 		"killed by aisb":                {cut: true, podman: 137, want: 137},
+		"killed, lost by podman":        {cut: true, podman: 127, want: 137},
 		"ended while aisb killed it":    {handed: "\x05", cut: true, podman: 137, want: 5},
 		"pid 1 crashed":                 {podman: 2, want: 125, lost: true},
 		"pid 1 ended as if all is well": {podman: 0, want: 125, lost: true},

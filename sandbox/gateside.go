@@ -243,6 +243,7 @@ func (s *Session) namePasta(pid int) error {
 	if err != nil {
 		return &Failure{Status: 78, Err: err, Hint: "see docs/networking.md for what aisb expects of pasta"}
 	}
+	s.dog.pasta = newPastaEnd(pasta)
 	if s.net == nil {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -34,6 +35,7 @@ type podmanProcess struct {
 	cmd    *exec.Cmd
 	stderr *tail
 	done   chan struct{} // closed when cmd was waited for
+	orphan atomic.Bool   // podman has lost the container
 
 	init, conmon handle // of the container, once it has said hello
 }
@@ -109,18 +111,19 @@ func (s *Session) hello(ctx context.Context) (int, error) {
 	case err != nil:
 		return 0, s.podmanFailure(fmt.Errorf("container did not start: %w", err))
 	case st.Stage != handshake.Hello || m.PID == 0:
-		return 0, fmt.Errorf("entrypoint said %q first", st.Stage)
+		return 0, &Failure{Status: podman.StatusPodman, Err: fmt.Errorf("entrypoint said %q first", st.Stage),
+			Hint: "another program in podman's place may have said that: see 'type -a podman'"}
 	}
 	s.podman.init = openHandle(m.PID)
 	if s.dog.proc, err = os.OpenRoot(fmt.Sprintf("/proc/%d", m.PID)); err != nil {
-		return 0, fmt.Errorf("watch the container's first process: %w", err)
+		return 0, s.goneOr(fmt.Errorf("watch the container's first process: %w", err))
 	}
 	// conmon is the parent of the container's first process.
 	if conmon, err := parentOf("/proc", m.PID); err == nil {
 		s.podman.conmon = openHandle(conmon)
 	}
 	if err := checkNamespaces("/proc", m.PID); err != nil {
-		return 0, err
+		return 0, s.goneOr(err)
 	}
 	if s.on.Mounted != nil {
 		s.on.Mounted()
@@ -136,6 +139,31 @@ func (p *podmanProcess) status() int {
 		return 128 + int(ws.Signal())
 	}
 	return state.ExitCode()
+}
+
+// goneOr is err, or the failure of a start whose pid 1 has ended, where err comes of that.
+func (s *Session) goneOr(err error) error {
+	if !pidGone(err) {
+		return err
+	}
+	return s.podmanFailure(fmt.Errorf("entrypoint ended without a word: %w", err))
+}
+
+// lost reports whether podman has ended although its container lives, as after a kill of
+// podman or of its conmon: nobody would clean up. Otherwise pid 1 ends first.
+func (p *podmanProcess) lost() bool {
+	select {
+	case <-p.done:
+		return !p.init.ended()
+	default:
+		return false
+	}
+}
+
+// lostFailure is what comes of it.
+func (p *podmanProcess) lostFailure(when string) *Failure {
+	p.orphan.Store(true)
+	return &Failure{Status: podman.StatusPodman, Err: fmt.Errorf("podman has ended %s: %v", when, p.cmd.ProcessState), Hint: killedOutside}
 }
 
 // podmanFailure is the failure of a container that did not come to its
@@ -160,8 +188,16 @@ func (s *Session) podmanFailure(fallback error) error {
 // lastLine is podman's error without the lines and prefixes around it.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return strings.TrimPrefix(strings.TrimSpace(lines[len(lines)-1]), "Error: ")
+	line := strings.TrimPrefix(strings.TrimSpace(lines[len(lines)-1]), "Error: ")
+	if len(line) > maxLine {
+		line = strings.ToValidUTF8(line[:maxLine], "") + " ..."
+	}
+	return line
 }
+
+// maxLine is how much of podman's error is shown: what stands in podman's place may say
+// anything.
+const maxLine = 500
 
 // tail keeps the end of what is written to it, bounded.
 type tail struct {

@@ -46,6 +46,7 @@ type Result struct {
 	Hint     string      // what to do about Err
 	Report   gate.Report // what the gate saw; zero without a gate
 	GateDied bool        // the gate ended before it was asked to
+	NoPasta  bool        // pasta ended before the command
 	Proof    []handshake.ProbeResult
 	Log      string   // the gate's log file
 	Stopped  *Failure // why the watchdog ended it; nil if it didn't
@@ -93,23 +94,13 @@ type Session struct {
 	appeared chan string // see Appeared
 }
 
-// Failure is why a run did not start: the fence's, podman's or aisb's own.
-type Failure struct {
-	Status int
-	Err    error
-	Hint   string
-}
-
-func (f *Failure) Error() string { return f.Err.Error() }
-func (f *Failure) Unwrap() error { return f.Err }
-
 // Start starts a run and returns when its command is about to. On error
 // nothing is left behind, and the error is a *Failure where a status is known.
 func Start(ctx context.Context, host Host, spec Spec, on Events) (*Session, error) {
 	trace := tracer{tell: on.Part, since: time.Now()}
 	dirs, err := host.Paths.enter(ctx, spec)
 	if err != nil {
-		return nil, err
+		return nil, startFailure(ctx, err)
 	}
 	s := &Session{
 		spec: spec, host: host, on: on, trace: trace, dirs: dirs, created: time.Now(),
@@ -131,6 +122,10 @@ func Start(ctx context.Context, host Host, spec Spec, on Events) (*Session, erro
 // to the gate, then the entrypoint gets its go.
 func (s *Session) start(ctx context.Context) error {
 	var err error
+	s.dog.room, s.dog.min = s.keepRoom(), s.spec.MinFree
+	if f := s.dog.lookForRoom(); f != nil { // first: all that follows writes
+		return f
+	}
 	if s.ports, err = listen(s.spec.Publish, s.host.UID); err != nil {
 		return err
 	}
@@ -149,10 +144,6 @@ func (s *Session) start(ctx context.Context) error {
 		return err
 	}
 	c := s.spec.container(s.binary, s.host.Conf, at)
-	s.dog.room, s.dog.min = s.keepRoom(), s.spec.MinFree
-	if f := s.dog.lookForRoom(); f != nil {
-		return f
-	}
 	s.trace.part(PartPrepare)
 	pid, err := s.launch(ctx, c)
 	if err != nil {
@@ -170,7 +161,7 @@ func (s *Session) start(ctx context.Context) error {
 	}
 	s.trace.part(PartPasta)
 	if at, err = at.reachable(pid); err != nil {
-		return err
+		return s.goneOr(err)
 	}
 	if err := s.sendGo(c, at); err != nil {
 		return err
@@ -194,7 +185,7 @@ func (s *Session) sendGo(c podman.Container, at endpoints) error {
 		s.policy = cfg.Fence.Settled()
 	}
 	if err := s.entry.Send(cfg); err != nil {
-		return s.podmanFailure(err)
+		return s.podmanFailure(fmt.Errorf("entrypoint ended without a word: %w", err))
 	}
 	return nil
 }
@@ -260,6 +251,10 @@ func (s *Session) stages(ctx context.Context) error {
 			return &Failure{Status: st.Status, Err: errors.New(st.Error), Hint: st.Hint}
 		}
 		s.trace.inside(st)
+		if s.podman.lost() {
+			m.Close()
+			return s.podman.lostFailure("before the command ran")
+		}
 		switch st.Stage {
 		case handshake.Fenced:
 			if err := s.fenced(st, m); err != nil {

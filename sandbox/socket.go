@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"context"
 	"errors"
 	"os"
 	"sync/atomic"
@@ -110,11 +109,3 @@ func (s *Session) Stop(grace time.Duration) {
 
 // Killed is closed once Kill was called, by whomever.
 func (s *Session) Killed() <-chan struct{} { return s.cut }
-
-// startFailure is the error of a start that failed.
-func startFailure(ctx context.Context, err error) error {
-	if context.Cause(ctx) == errStopped { //nolint:errorlint // the very one
-		return &Failure{Status: 128 + int(syscall.SIGTERM), Err: errStopped}
-	}
-	return err
-}

@@ -34,6 +34,8 @@ type watchdog struct {
 	proc   *os.Root // pid 1's directory of /proc: not that of who gets its number later
 	mounts []mountinfo.Mount
 
+	pasta *pastaEnd
+
 	room []string // directories whose file systems must keep room
 	min  uint64   // bytes; 0 is no floor
 
@@ -96,9 +98,12 @@ func (s *Session) watch() {
 		case <-s.ending.done:
 			return
 		case <-s.podman.done:
-			return
+			if f = s.podmanLost(); f == nil {
+				return
+			}
 		case <-tick.C:
 			f = s.dog.look()
+			s.dog.pasta.look()
 		case f = <-full:
 		case found := <-s.direct.answers():
 			f = s.reopen(found)
@@ -241,6 +246,7 @@ func (w *watchdog) readMounts() ([]mountinfo.Mount, error) {
 }
 
 func (w *watchdog) close() {
+	w.pasta.close()
 	if w.filter != nil {
 		w.filter.Close()
 	}

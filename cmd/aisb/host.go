@@ -39,7 +39,7 @@ func openHost(writable []mounts.Mount) (sandbox.Host, error) {
 		return sandbox.Host{}, err
 	}
 	if _, err := podman.EnsureConf(host.Paths.Runtime, hasSystemd()); err != nil {
-		return sandbox.Host{}, &exitError{code: exitPodman, err: err}
+		return sandbox.Host{}, &exitError{code: exitPodman, err: err, hint: sandbox.StartHint(err)}
 	}
 	return host, err
 }

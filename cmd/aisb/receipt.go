@@ -63,6 +63,9 @@ func receiptParts(spec sandbox.Spec, r sandbox.Result, ran time.Duration) []stri
 	if r.GateDied {
 		parts = append(parts, "the gate had ended before")
 	}
+	if r.NoPasta {
+		parts = append(parts, "pasta had ended before")
+	}
 	if spec.Net == sandbox.NetNoGate {
 		parts = append(parts, openedText(r.Opened))
 	}

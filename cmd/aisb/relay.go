@@ -107,6 +107,8 @@ func tellAll(u *ui, s *sandbox.Session, done <-chan struct{}) {
 		select {
 		case <-s.GateDied():
 			u.line("error: ", "the gate has ended: the sandbox reaches nothing any more")
+		case <-s.PastaDied():
+			u.line("error: ", "pasta has ended: the sandbox reaches nothing any more")
 		case <-done:
 		}
 	}()

@@ -6,6 +6,9 @@ import (
 	"io"
 	"strings"
 	"sync/atomic"
+	"syscall"
+
+	"github.com/aisb-dev/aisb/sandbox"
 )
 
 // Rules of what aisb says. Nothing else in the program prints or exits.
@@ -68,7 +71,11 @@ func (u *ui) fail(err error) int {
 		for _, one := range unjoined(e.err) { // several wrong rules: a line for each
 			u.line("error: ", one.Error())
 		}
-		for h := range strings.SplitSeq(e.hint, "\n") {
+		hint := e.hint
+		if hint == "" && errors.Is(e.err, syscall.EMFILE) { // anything may run into that
+			hint = sandbox.StartHint(e.err)
+		}
+		for h := range strings.SplitSeq(hint, "\n") {
 			if h != "" {
 				u.line("hint: ", h)
 			}

@@ -37,6 +37,9 @@ func (l Listeners) sockets() []*net.TCPListener {
 	return []*net.TCPListener{l.Gate, l.Canary, l.Gate6, l.Canary6}
 }
 
+// ErrGone reports a gate that has ended, or doesn't answer.
+var ErrGone = errors.New("the gate's process does not answer")
+
 // answerTimeout bounds the wait for any answer of a gate.
 const answerTimeout = 15 * time.Second
 
@@ -153,7 +156,7 @@ func (p *Process) ask(m message, files ...*os.File) (message, error) {
 
 // ended replaces the error of a broken connection by what is behind it.
 func (p *Process) ended(err error) error {
-	return fmt.Errorf("the gate's process does not answer: %w", err)
+	return fmt.Errorf("%w: %s", ErrGone, err.Error()) // two wrapped ones would be told as two
 }
 
 // Pasta names the process that alone may connect from now on. Before, nobody

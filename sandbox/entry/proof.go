@@ -74,7 +74,10 @@ func (p *prober) run(o order) (account, error) {
 	}
 	if err != nil {
 		p.cmd.Process.Kill()
-		return a, errors.Join(err, p.stop())
+		if ended := p.stop(); ended != nil {
+			err = fmt.Errorf("%w; %w", err, ended)
+		}
+		return a, err
 	}
 	if a.Error != "" {
 		err = errors.New(a.Error)
