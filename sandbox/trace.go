@@ -38,6 +38,7 @@ func (t *tracer) part(name string) {
 	now := time.Now()
 	t.took(name, now.Sub(t.since))
 	t.since = now
+	pause(name)
 }
 
 // inside ends a part by the clock of the entrypoint.

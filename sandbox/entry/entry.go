@@ -99,7 +99,9 @@ func (e *entry) run() int {
 			return e.giveUp(f)
 		}
 	}
-	return e.handOver(e.supervise())
+	status := e.supervise()
+	e.spoil("ended")
+	return e.handOver(status)
 }
 
 // harden closes what other processes could use before anything is known.
@@ -139,6 +141,7 @@ func (e *entry) at(point string) {
 // hello says that the entrypoint is alive and starts the proof's child, so that
 // it is ready when aisb's answer comes.
 func (e *entry) hello() *failure {
+	e.spoil("hello")
 	if f := e.tell(handshake.Stage{Stage: handshake.Hello}); f != nil {
 		return f
 	}

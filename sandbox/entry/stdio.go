@@ -14,6 +14,7 @@ import (
 // they belong to it, and hands the other ends to aisb: podman is not in the
 // path of the data.
 func (e *entry) stdio() *failure {
+	e.spoil("dropped")
 	status, err := e.statusPipe()
 	var s streams
 	if err == nil {

@@ -147,7 +147,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestPastaKilled leaves a sandbox that reaches nothing.
+// TestPastaKilled leaves a sandbox that reaches nothing, and aisb says so.
 func TestPastaKilled(t *testing.T) {
 	gone := wantNothingLeft(t)
 	l := call{dir: project(t)}.start(t, allowed, sh(`echo ready; read x; curl -s --max-time 2 http://allowed.test/; echo "status $?"`)...)
@@ -156,11 +156,12 @@ func TestPastaKilled(t *testing.T) {
 	if err := syscall.Kill(child(t, "pasta"), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
+	l.waitErr("aisb: error: pasta has ended: the sandbox reaches nothing any more\n")
 	l.say("")
 	l.waitOut("status ")
 	wantNot(t, "output", l.stdout.String(), "status 0")
 	internet.wantSilence(t, mark)
-	l.wait(10 * time.Second)
+	wantIn(t, "receipt", l.wait(10*time.Second).stderr, "pasta had ended before")
 	gone()
 }
 
