@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/miekg/dns"
 )
@@ -20,6 +21,7 @@ type Answer struct {
 	Rcode int          // dns.RcodeServerFailure and the like, without records
 
 	Silent   bool           // no answer at all
+	Delay    time.Duration  // before the answer
 	Truncate bool           // over UDP: TC set and no records, so that TCP must be asked
 	Mangle   func(*dns.Msg) // last change to the answer: another ID, question, class
 }
@@ -130,6 +132,7 @@ func (d *DNS) handler(proto string) dns.HandlerFunc {
 		if a.Silent {
 			return
 		}
+		time.Sleep(a.Delay)
 		if proto == "udp" {
 			size := dns.MinMsgSize
 			if opt := q.IsEdns0(); opt != nil {
