@@ -27,6 +27,7 @@ import (
 const (
 	configTimeout = 10 * time.Second
 	drainTime     = 300 * time.Millisecond // the sandbox is gone when stop comes
+	lastTime      = 3 * time.Second        // from the lifeline's end to that of the process
 )
 
 // child is the gate's side.
@@ -233,9 +234,16 @@ type request struct {
 	files fdmsg.Message
 }
 
-// receive passes requests on. It closes the channel at the end of file.
+// receive passes requests on. It closes the channel at the end of file, after which
+// the process ends, whatever obey may wait for: nobody is left to kill it.
 func (c *child) receive(requests chan<- request) {
 	defer close(requests)
+	defer func() {
+		time.AfterFunc(lastTime, func() {
+			_ = c.removeRunDir()
+			os.Exit(1) //nolint:forbidigo // obey, which returns the status, is what doesn't end
+		})
+	}()
 	for {
 		var r request
 		var err error

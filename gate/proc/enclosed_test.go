@@ -2,13 +2,16 @@ package proc
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -106,6 +109,61 @@ func TestEnclosed(t *testing.T) {
 	report, err := p.Stop(t.Context())
 	if err != nil || len(report.Refusals) != 1 || report.Foreign != 0 {
 		t.Errorf("report %+v, %v", report, err)
+	}
+}
+
+// A gate whose listener another process has made a blocking one can't stop accepting.
+// It ends nevertheless when its parent has gone, and not at once when it is asked to.
+func TestStuck(t *testing.T) {
+	dir := t.TempDir()
+	files := listen(t, dir)
+	cfg := Config{Run: "run-1", Key: []byte("key"), RunDir: filepath.Join(dir, "run"), Enclosed: true}
+	p, err := Start(t.Context(), "/proc/self/exe", cfg, Listeners{Log: files.Log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.kill()
+	elsewhere(t, func() error {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		defer ln.Close()
+		file, err := ln.(*net.TCPListener).File()
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		if err := p.Serve(file); err != nil {
+			return err
+		}
+		if err := unix.SetNonblock(int(file.Fd()), false); err != nil {
+			return err
+		}
+		conn, err := net.Dial("tcp", ln.Addr().String()) // for the gate to come back to accept
+		if err != nil {
+			return err
+		}
+		conn.SetDeadline(time.Now().Add(10 * time.Second))
+		if _, err := io.WriteString(conn, "GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n"); err != nil {
+			return err
+		}
+		_, err = http.ReadResponse(bufio.NewReader(conn), nil)
+		return errors.Join(err, conn.Close())
+	})
+	if err := p.conn.Send(message{Kind: kindStop}); err != nil {
+		t.Fatal(err)
+	}
+	p.conn.SetDeadline(time.Now().Add(2 * drainTime))
+	var m message
+	if _, err := p.conn.Recv(&m); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the gate has stopped, and is not stuck: %+v, %v", m, err)
+	}
+	p.conn.Close()
+	select {
+	case <-p.Done():
+	case <-time.After(10 * time.Second):
+		t.Error("the gate is still there")
 	}
 }
 
