@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/pflag"
@@ -110,21 +111,36 @@ func sayDetached(u *ui, name string) {
 		u.notef("it goes on alone: aisb attach, output, wait or stop %s", name)
 	}
 	if endsAtLogout("/", os.Getuid()) {
-		u.warnf("%s ends with your last login here, as systemd is set up; to let it go on: loginctl enable-linger", name)
+		u.warnf("%s ends with your login, as logind is set up (KillUserProcesses=yes); to let one go on: "+
+			"loginctl enable-linger, and systemd-run --user --scope aisb run --detach ...", name)
 	}
 }
 
-// endsAtLogout reports whether systemd takes a user's run-time directory and service
-// manager away with the last login (pam_systemd(8), loginctl(1)), and so containers
-// and their sockets.
+// endsAtLogout reports whether logind kills what a user's login leaves, this process
+// with it (logind.conf(5)). It spares what the user's service manager has started. As
+// long as it kills nobody, what goes on keeps the session, and that the run-time
+// directory, with linger or without.
 func endsAtLogout(root string, uid int) bool {
 	if _, err := os.Stat(filepath.Join(root, "run/systemd/users", strconv.Itoa(uid))); err != nil {
 		return false // logind has nothing to do with this user
 	}
-	me, err := user.LookupId(strconv.Itoa(uid))
-	if err != nil {
+	if group, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup")); err == nil && strings.Contains(string(group), "/user@") {
 		return false
 	}
-	_, err = os.Stat(filepath.Join(root, "var/lib/systemd/linger", me.Username))
-	return errors.Is(err, os.ErrNotExist)
+	var parts []string
+	for _, dir := range []string{"usr/lib", "run", "etc"} {
+		found, _ := filepath.Glob(filepath.Join(root, dir, "systemd/logind.conf.d/*.conf")) // the only error is one of the pattern
+		parts = append(parts, found...)
+	}
+	slices.SortStableFunc(parts, func(a, b string) int { return strings.Compare(filepath.Base(a), filepath.Base(b)) })
+	kills := false // as Debian, Ubuntu and Fedora build it
+	for _, file := range append([]string{filepath.Join(root, "etc/systemd/logind.conf")}, parts...) {
+		text, _ := os.ReadFile(file) // what can't be read says nothing
+		for line := range strings.Lines(string(text)) {
+			if name, value, ok := strings.Cut(line, "="); ok && strings.TrimSpace(name) == "KillUserProcesses" {
+				kills = slices.Contains([]string{"1", "yes", "y", "true", "t", "on"}, strings.ToLower(strings.TrimSpace(value)))
+			}
+		}
+	}
+	return kills
 }

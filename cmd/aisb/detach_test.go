@@ -6,39 +6,38 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 )
 
-// TestEndsAtLogout: where systemd has a user's login, and hasn't been asked to let what
-// he runs stay.
+// TestEndsAtLogout: where logind kills what a login leaves.
 func TestEndsAtLogout(t *testing.T) {
-	me, err := user.LookupId(strconv.Itoa(os.Getuid()))
-	if err != nil {
-		t.Fatal(err)
-	}
 	root := t.TempDir()
-	ends := func(want bool) {
+	put := func(name, text string) {
 		t.Helper()
-		if got := endsAtLogout(root, os.Getuid()); got != want {
-			t.Errorf("ends at logout: %v, want %v", got, want)
-		}
-	}
-	touch := func(dir, name string) {
-		t.Helper()
-		dir = filepath.Join(root, dir)
-		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, name), nil, 0o644)); err != nil {
+		name = filepath.Join(root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ends(false)
-	touch("run/systemd/users", me.Uid)
-	ends(true)
-	touch("var/lib/systemd/linger", me.Username)
-	ends(false)
+	for _, step := range []struct {
+		file, text string
+		want       bool
+	}{
+		{"etc/systemd/logind.conf", "[Login]\nKillUserProcesses=yes\n", false}, // not a user of logind's
+		{"run/systemd/users/1000", "", true},
+		{"usr/lib/systemd/logind.conf.d/50-it.conf", "[Login]\nKillUserProcesses=no\n", false},
+		{"etc/systemd/logind.conf.d/60-it.conf", "[Login]\nKillUserProcesses = True\n", true},
+		{"run/systemd/logind.conf.d/70-it.conf", "[Login]\n#KillUserProcesses=no\nKillExcludeUsers=root\n", true},
+		{"proc/self/cgroup", "0::/user.slice/user-1000.slice/session-4.scope\n", true},
+		{"proc/self/cgroup", "0::/user.slice/user-1000.slice/user@1000.service/app.slice/run-u1.scope\n", false},
+	} {
+		put(step.file, step.text)
+		if got := endsAtLogout(root, 1000); got != step.want {
+			t.Errorf("with %s %q: ends at logout: %v, want %v", step.file, step.text, got, step.want)
+		}
+	}
 }
 
 // TestNotBegun: a supervisor that has said why is quiet afterwards.
