@@ -124,6 +124,10 @@ func (f fault) name() string {
 	return name
 }
 
+// networked are those who have to do with the backend. How the others end is the same
+// with each, and is tried with inner.
+var networked = map[string]bool{"aisb": true, "gate": true, "pasta": true, "pid 1": true}
+
 // faultLimit bounds how long the rest of a run whose aisb was killed may take to go:
 // podman's own removal of a container takes its time on a busy machine.
 const faultLimit = 20 * time.Second
@@ -135,7 +139,7 @@ func TestFaultTable(t *testing.T) {
 	secret, gone := newCanary(t), wantNoTrace(t, faultLimit, false)
 	struck := 0
 	for _, f := range faultTable {
-		if f.backend != "" && f.backend != backend {
+		if f.backend != "" && f.backend != backend || backend == "pasta" && !networked[f.who] {
 			continue
 		}
 		struck++
