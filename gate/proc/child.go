@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -273,31 +270,6 @@ func (c *child) answer(m request) (reply message, last bool) {
 		return message{Kind: kindReport, Report: &report}, true
 	}
 	return message{Kind: kindFailed, Error: fmt.Sprintf("unknown request %q", m.Kind)}, false
-}
-
-// lifeline ends a gate whose parent has gone, and leaves nothing of the run:
-// the parent can't any more.
-func (c *child) lifeline() {
-	c.exit(policy.Shutdown)
-	if err := c.removeRunDir(); err != nil {
-		_, _ = io.WriteString(os.Stderr, "aisb-gate: error: "+err.Error()+"\n")
-	}
-}
-
-// removeRunDir does what os.RemoveAll does, which wants to read the directory above:
-// that has the other runs' in it, and this process no right to look.
-func (c *child) removeRunDir() error {
-	if c.runDir == "" || !filepath.IsAbs(c.runDir) {
-		return nil
-	}
-	entries, err := os.ReadDir(c.runDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	for _, e := range entries {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(c.runDir, e.Name())))
-	}
-	return errors.Join(err, unix.Rmdir(c.runDir))
 }
 
 func (c *child) exit(reason policy.Reason) {
