@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-
 	"github.com/aisb-dev/aisb/gate"
 	"github.com/aisb-dev/aisb/gate/confine"
 	"github.com/aisb-dev/aisb/gate/fdmsg"
