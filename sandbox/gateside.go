@@ -240,6 +240,9 @@ func (s *Session) namePasta(pid int) error {
 		return nil // no way out, so nobody to name
 	}
 	pasta, err := FindPasta("/proc", pid, s.host.UID, s.spec.Net)
+	if err != nil && s.podman.lost() {
+		return s.podman.lostFailure("before the command ran")
+	}
 	if err != nil {
 		return &Failure{Status: 78, Err: err, Hint: "see docs/networking.md for what aisb expects of pasta"}
 	}

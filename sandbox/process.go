@@ -149,21 +149,28 @@ func (s *Session) goneOr(err error) error {
 	return s.podmanFailure(fmt.Errorf("entrypoint ended without a word: %w", err))
 }
 
-// lost reports whether podman has ended although its container lives, as after a kill of
-// podman or of its conmon: nobody would clean up. Otherwise pid 1 ends first.
+// lost reports whether podman or its conmon has ended although the container lives, as
+// after a kill: nobody would clean up. Otherwise pid 1 ends first.
 func (p *podmanProcess) lost() bool {
+	if p.init.ended() {
+		return false
+	}
 	select {
 	case <-p.done:
-		return !p.init.ended()
+		return true
 	default:
-		return false
+		return p.conmon != noHandle && p.conmon.ended()
 	}
 }
 
 // lostFailure is what comes of it.
 func (p *podmanProcess) lostFailure(when string) *Failure {
 	p.orphan.Store(true)
-	return &Failure{Status: podman.StatusPodman, Err: fmt.Errorf("podman has ended %s: %v", when, p.cmd.ProcessState), Hint: killedOutside}
+	how := "it has lost its conmon"
+	if within(p.done, killGrace) { // of its conmon's end it hears in a moment
+		how = p.cmd.ProcessState.String()
+	}
+	return &Failure{Status: podman.StatusPodman, Err: fmt.Errorf("podman has ended %s: %s", when, how), Hint: killedOutside}
 }
 
 // podmanFailure is the failure of a container that did not come to its

@@ -215,6 +215,9 @@ func (s *Session) abort() {
 	close(s.aborted)
 	defer s.closeControl()
 	s.ports.close()
+	if s.podman != nil && s.podman.lost() { // before pid 1 ends with the lifeline
+		s.podman.orphan.Store(true)
+	}
 	if s.entry != nil {
 		s.entry.Close()
 	}

@@ -167,7 +167,7 @@ func (p *Process) Pasta(pid int) error {
 	}
 	select {
 	case <-p.done:
-		return errors.New("the gate's process has ended")
+		return fmt.Errorf("%w: it has ended", ErrGone)
 	default:
 	}
 	p.witness.pid.Store(int64(pid))
