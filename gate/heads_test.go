@@ -142,12 +142,17 @@ func TestLargeHeadsUnderWay(t *testing.T) {
 		t.Errorf("one too many: %q", got)
 	}
 	close(answer)
-	for _, c := range append(waiting, ask(20<<10)) {
+	answered := func(c *raw) {
 		if got := c.head(); got != "HTTP/1.1 200 OK" {
 			t.Errorf("got %s", got)
 		}
 	}
-	l.until(func() bool { return l.gate.underWay.bytes.Load() == 0 }, "%d bytes are counted", l.gate.underWay.bytes.Load())
+	for _, c := range waiting {
+		answered(c)
+	}
+	l.until(func() bool { return l.gate.underWay.bytes.Load() == 0 }, "what was answered is still counted")
+	answered(ask(20 << 10))
+	l.until(func() bool { return l.gate.underWay.bytes.Load() == 0 }, "the last is still counted")
 }
 
 // A connection that is kept open doesn't keep the head of what was asked over it.
