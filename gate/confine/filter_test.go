@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/aisb-dev/aisb/gate/callfilter"
 )
 
 const ownPID = 4711
@@ -21,11 +23,11 @@ func judge(t *testing.T, arch, nr uint32, args ...uint64) string {
 		t.Fatal(err)
 	}
 	data := make([]byte, 64)
-	binary.BigEndian.PutUint32(data[offNr:], nr)
-	binary.BigEndian.PutUint32(data[offArch:], arch)
+	binary.BigEndian.PutUint32(data[callfilter.Number.Off:], nr)
+	binary.BigEndian.PutUint32(data[callfilter.Arch.Off:], arch)
 	for i, arg := range args {
-		binary.BigEndian.PutUint32(data[offArgs+8*i:], uint32(arg))
-		binary.BigEndian.PutUint32(data[offArgs+8*i+4:], uint32(arg>>32))
+		binary.BigEndian.PutUint32(data[callfilter.Low(uint32(i)).Off:], uint32(arg))
+		binary.BigEndian.PutUint32(data[callfilter.High(uint32(i)).Off:], uint32(arg>>32))
 	}
 	ret, err := vm.Run(data)
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/aisb-dev/aisb/gate/callfilter"
 )
 
 // call is a system call as the filter sees it.
@@ -28,11 +30,11 @@ func judge(t *testing.T, o Options, c call) string {
 		t.Fatal(err)
 	}
 	data := make([]byte, 64)
-	binary.BigEndian.PutUint32(data[offNr:], c.nr)
-	binary.BigEndian.PutUint32(data[offArch:], c.arch)
+	binary.BigEndian.PutUint32(data[callfilter.Number.Off:], c.nr)
+	binary.BigEndian.PutUint32(data[callfilter.Arch.Off:], c.arch)
 	for i, arg := range c.args {
-		binary.BigEndian.PutUint32(data[offArgs+8*i:], uint32(arg))
-		binary.BigEndian.PutUint32(data[offArgs+8*i+4:], uint32(arg>>32))
+		binary.BigEndian.PutUint32(data[callfilter.Low(uint32(i)).Off:], uint32(arg))
+		binary.BigEndian.PutUint32(data[callfilter.High(uint32(i)).Off:], uint32(arg>>32))
 	}
 	ret, err := vm.Run(data)
 	if err != nil {
@@ -165,7 +167,7 @@ func TestProgram(t *testing.T) {
 	if len(program) != len(native.filter(Options{})) {
 		t.Errorf("program has %d instructions, filter %d", len(program), len(native.filter(Options{})))
 	}
-	first := unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offArch}
+	first := unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: callfilter.Arch.Off}
 	if program[0] != first {
 		t.Errorf("first instruction %+v, want load of the ABI %+v", program[0], first)
 	}

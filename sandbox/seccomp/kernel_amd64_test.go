@@ -13,6 +13,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/aisb-dev/aisb/gate/callfilter"
 )
 
 var archChildren = map[string]func([]string) (any, error){"trace": childTrace}
@@ -176,7 +178,7 @@ func childTrace(args []string) (any, error) {
 // traceGetpgrp puts a filter on this thread that hands getpgrp to the debugger.
 func traceGetpgrp() error {
 	filter := []unix.SockFilter{
-		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offNr},
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: callfilter.Number.Off},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_GETPGRP, Jf: 1},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_TRACE},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},

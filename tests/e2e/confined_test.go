@@ -3,15 +3,13 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/aisb-dev/aisb/tests/fakes"
 )
 
 // TestGateIsLockedUp: the gate of a run is locked up on all its threads while it serves,
@@ -26,9 +24,9 @@ func TestGateIsLockedUp(t *testing.T) {
 		if name == "gate" {
 			pid = l.gate()
 		}
-		all, locked := lockedThreads(t, pid)
-		if want && locked != all || !want && locked != 0 {
-			t.Errorf("%s: %d of %d threads are locked up", name, locked, all)
+		all, locked, err := fakes.LockedThreads(pid)
+		if err != nil || want && locked != all || !want && locked != 0 {
+			t.Errorf("%s: %d of %d threads are locked up, %v", name, locked, all, err)
 		}
 	}
 	l.say("")
@@ -51,27 +49,4 @@ func landlockVersion(t *testing.T) int {
 		t.Fatalf("this kernel has no Landlock, which the lab's has: %v", errno)
 	}
 	return int(n)
-}
-
-// lockedThreads counts a process's threads, and those with no_new_privs and a filter.
-func lockedThreads(t *testing.T, pid int) (all, locked int) {
-	t.Helper()
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
-	if err != nil || len(threads) == 0 {
-		t.Fatalf("no threads of %d: %v", pid, err)
-	}
-	for _, name := range threads {
-		text, err := os.ReadFile(name)
-		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-			continue // it has ended
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		all++
-		if strings.Contains(string(text), "\nNoNewPrivs:\t1\n") && strings.Contains(string(text), "\nSeccomp:\t2\n") {
-			locked++
-		}
-	}
-	return all, locked
 }

@@ -20,29 +20,6 @@ import (
 	"github.com/aisb-dev/aisb/tests/need"
 )
 
-// locked counts a process's threads and those of them that are locked up.
-func locked(t *testing.T, pid int) (all, locked int) {
-	t.Helper()
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
-	if err != nil || len(threads) == 0 {
-		t.Fatalf("no threads of %d: %v", pid, err)
-	}
-	for _, name := range threads {
-		text, err := os.ReadFile(name)
-		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-			continue // it has ended
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		all++
-		if strings.Contains(string(text), "\nNoNewPrivs:\t1\n") && strings.Contains(string(text), "\nSeccomp:\t2\n") {
-			locked++
-		}
-	}
-	return all, locked
-}
-
 // The gate is locked up on all threads, and its first line says by what. With
 // --confine off it is not, which shows that this would be seen.
 func TestConfined(t *testing.T) {
@@ -52,9 +29,9 @@ func TestConfined(t *testing.T) {
 		if _, _, status := s.connect(target); !strings.Contains(status, "200") {
 			t.Errorf("%s: %s", mode, status)
 		}
-		all, is := locked(t, s.cmd.Process.Pid)
-		if is != map[bool]int{true: all, false: 0}[want] {
-			t.Errorf("%s: %d of %d threads are locked up", mode, is, all)
+		all, is, err := fakes.LockedThreads(s.cmd.Process.Pid)
+		if err != nil || is != map[bool]int{true: all, false: 0}[want] {
+			t.Errorf("%s: %d of %d threads are locked up, %v", mode, is, all, err)
 		}
 		says := s.wait("listening", "")["confined"]
 		if !matches(map[bool]string{true: `^landlock-\d+ seccomp$`, false: `^none$`}[want], fmt.Sprint(says)) {
