@@ -155,7 +155,8 @@ func (b *battery) run(ctx, began context.Context) error {
 func (b *battery) spec() (*prepared, error) {
 	a, c := b.options, b.canaries
 	o := runOptions{
-		net: a.net, backend: a.backend, pids: "4096", shm: "256m", tmpfsSize: "256m", image: a.image, imageOptions: a.imageOptions,
+		net: a.net, backend: a.backend, image: a.image, imageOptions: a.imageOptions,
+		pids: "4096", memory: "2g", cpus: "1", shm: "256m", tmpfsSize: "256m", // without a limit there is none to try
 		ephemeralHome: true, allowUserNS: a.userNS, unenforced: a.unenforced, keepRoot: a.keepRoot,
 		env: []string{attack.PassedName + "=" + c.Plan.Passed}, argv: []string{"/usr/local/bin/aisb", attack.Command},
 	}
