@@ -60,7 +60,7 @@ func TestDNS(t *testing.T) {
 	} {
 		t.Run(tt.name+dns.TypeToString[tt.qtype]+tt.net, func(t *testing.T) {
 			q := new(dns.Msg).SetQuestion(tt.name, tt.qtype)
-			c := dns.Client{Net: tt.net}
+			c := dns.Client{Net: tt.net, Timeout: 10 * time.Second}
 			reply, _, err := c.Exchange(q, d.Addr.String())
 			if err != nil {
 				t.Fatal(err)
@@ -98,6 +98,10 @@ func TestDNSSilentMangled(t *testing.T) {
 	if reply, _, err := c.Exchange(new(dns.Msg).SetQuestion("silent.test.", dns.TypeA), d.Addr.String()); err == nil {
 		t.Errorf("the silent name answered: %v", reply)
 	}
+	if _, ok := d.Log.Wait(10*time.Second, func(e Event) bool { return e.Name == "silent.test" }); !ok {
+		t.Error("the silent name was not logged")
+	}
+	c.Timeout = 10 * time.Second
 	reply, _, err := c.Exchange(new(dns.Msg).SetQuestion("mangled.test.", dns.TypeA), d.Addr.String())
 	if err != nil || reply.Question[0].Name != "other.test." {
 		t.Errorf("got %v, %v, want the question of other.test.", reply, err)

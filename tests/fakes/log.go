@@ -55,6 +55,7 @@ type Log struct {
 	mu     sync.Mutex
 	events []Event
 	out    io.Writer
+	under  int           // requests that are answered and not logged yet
 	grew   chan struct{} // closed and replaced at each event
 }
 
@@ -79,6 +80,33 @@ func (l *Log) Add(e Event) {
 		line = fmt.Appendf(nil, `{"fake":"log","text":%q}`, err.Error())
 	}
 	l.out.Write(append(line, '\n')) // a reader that has gone misses lines, no more
+}
+
+// begin notes a request whose event comes when it has been answered, which its client
+// may see first. The function that it returns is for then.
+func (l *Log) begin() (end func(Event)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.under++
+	return func(e Event) {
+		l.Add(e)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.under--
+	}
+}
+
+// Quiet waits until all that has reached the fakes is logged, and reports whether that
+// came about in time.
+func (l *Log) Quiet(limit time.Duration) bool {
+	for end := time.Now().Add(limit); ; time.Sleep(time.Millisecond) {
+		l.mu.Lock()
+		under := l.under
+		l.mu.Unlock()
+		if under == 0 || time.Now().After(end) {
+			return under == 0
+		}
+	}
 }
 
 // Events returns what was logged so far, oldest first; with names, only events

@@ -80,6 +80,7 @@ func (o *Origin) Shutdown(ctx context.Context) error {
 // logged notes each request when it has been answered.
 func (o *Origin) logged(kind string, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		end := o.Log.begin()
 		e := Event{Fake: kind, Addr: o.Addr.String(), Client: r.RemoteAddr,
 			Method: r.Method, Host: r.Host, Path: r.URL.RequestURI(), Proto: r.Proto}
 		if r.TLS != nil {
@@ -93,7 +94,7 @@ func (o *Origin) logged(kind string, h http.Handler) http.Handler {
 			if e.Status < 200 && e.Status != http.StatusSwitchingProtocols {
 				e.Status = http.StatusOK // what net/http sends for a handler that wrote nothing
 			}
-			o.Log.Add(e)
+			end(e)
 		}()
 		h.ServeHTTP(sw, r)
 	})
