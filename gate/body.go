@@ -173,7 +173,7 @@ func (b *countedBody) finish() {
 		return
 	}
 	conn := b.w.conn.stream
-	conn.SetReadDeadline(time.Now().Add(lingerTime))
+	conn.SetReadDeadline(time.Now().Add(b.w.x.gate.times.linger))
 	_, err := io.CopyN(io.Discard, b.ReadCloser, maxLeft)
 	b.closing.Lock() // the Transport may be at it, and must not be left without a deadline
 	if !errors.Is(err, io.EOF) && !b.ended.Load() {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 )
 
 // stream is a connection whose directions end separately: TCP or unix.
@@ -23,7 +24,8 @@ type checkedConn struct {
 	check checker
 	over  bool // nothing is read any more
 
-	room place // of a head that has grown large
+	room   place         // of a head that has grown large
+	linger time.Duration // see times
 
 	once sync.Once
 	gone func() // called when the connection is closed
@@ -190,7 +192,7 @@ func (c *checkedConn) Close() error {
 	over := c.over
 	c.mu.Unlock()
 	if over { // the client may still be sending what nobody wants
-		return lingerClose(c.stream)
+		return lingerClose(c.stream, c.linger)
 	}
 	return c.stream.Close()
 }

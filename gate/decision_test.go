@@ -168,7 +168,7 @@ func TestReloadWhileDialling(t *testing.T) {
 	l.gate.SetPolicy(l.policy("other.test"))
 	req := (&http.Request{}).WithContext(context.WithValue(t.Context(), exchangeKey{}, x))
 	l.gate.tunnel(req, nil, nil)
-	client.SetReadDeadline(time.Now().Add(5 * time.Second))
+	client.SetReadDeadline(time.Now().Add(patience))
 	if n, err := io.Copy(io.Discard, client); isTimeout(err) {
 		t.Errorf("the tunnel stands: %d bytes, %v", n, err)
 	}
@@ -203,6 +203,24 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+// When Drain returns, the log has the end of what it cut.
+func TestDrainTells(t *testing.T) {
+	web := site(t, nil)
+	l := startTweaked(t, service(web.Addr), nil, nil, patientLinger)
+	c := l.dial()
+	c.send(crlf("GET http://"+service(web.Addr)+"/hang HTTP/1.1", "Host: x", ""))
+	l.waitLog(event("allow"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	l.gate.Drain(ctx)
+	l.gate.log.Write(Record{Event: EventExit, Reason: policy.Shutdown})
+	text := l.log.String()
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if before := lines[max(0, len(lines)-2)]; !strings.Contains(before, `"event":"close"`) || !strings.Contains(before, `"reason":"shutdown"`) {
+		t.Errorf("before the last line there is no close:\n%s", text)
+	}
+}
+
 // Plain requests and websockets are cut by a reload as tunnels are.
 func TestSetPolicyCutsRequests(t *testing.T) {
 	web := site(t, nil)
@@ -212,10 +230,7 @@ func TestSetPolicyCutsRequests(t *testing.T) {
 	hang.send(crlf("GET "+base+"/hang HTTP/1.1", "Host: x", ""))
 	ws.send(crlf("GET "+base+"/switch HTTP/1.1", "Host: x", "Connection: Upgrade", "Upgrade: websocket", ""))
 	ws.head()
-	deadline := time.Now().Add(5 * time.Second)
-	for strings.Count(l.log.String(), `"allow"`) < 2 && time.Now().Before(deadline) {
-		time.Sleep(time.Millisecond)
-	}
+	l.until(func() bool { return strings.Count(l.log.String(), `"allow"`) == 2 }, "they are not both allowed")
 	l.gate.SetPolicy(l.policy("other.test"))
 	for name, c := range map[string]*raw{"request": hang, "websocket": ws} {
 		if b, err := c.r.ReadByte(); err == nil {

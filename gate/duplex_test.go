@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aisb-dev/aisb/tests/fakes"
 )
@@ -35,7 +34,6 @@ func TestAnswerBeforeTheBodysEnd(t *testing.T) {
 			return "6\r\n" + text + "\r\n"
 		}
 		c := l.dial()
-		c.SetDeadline(time.Now().Add(5 * time.Second))
 		c.send(crlf("POST "+base+"/ HTTP/1.1", "Host: x", framing, "") + piece("one..."))
 		if line := c.head(); line != "HTTP/1.1 200 OK" {
 			t.Fatalf("%s: got %q", framing, line)
@@ -90,15 +88,17 @@ func TestEchoedBody(t *testing.T) {
 // An origin that doesn't want a body says so, and its answer arrives. The connection
 // goes on where the body was small, and ends where it was not.
 func TestAnswerInsteadOfTheBody(t *testing.T) {
-	l, base := webLab(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	web := site(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "close")
 		http.Error(w, "no room", http.StatusRequestEntityTooLarge)
 	}))
+	base := "http://" + service(web.Addr)
 	for _, tt := range []struct {
 		size, sent int
 		more       bool // the next request has an answer, too
-	}{{100, 100, true}, {100, 99, false}, {8 << 20, 10, false}} {
-		c := l.dial()
+		tweak      func(*Gate)
+	}{{100, 100, true, patientLinger}, {100, 99, false, func(*Gate) {}}, {8 << 20, 10, false, func(*Gate) {}}} {
+		c := startTweaked(t, service(web.Addr), nil, nil, tt.tweak).dial()
 		c.send(crlf("POST "+base+"/ HTTP/1.1", "Host: x", fmt.Sprintf("Content-Length: %d", tt.size), ""))
 		if line := c.head(); !strings.HasPrefix(line, "HTTP/1.1 413 ") {
 			t.Errorf("%d bytes: got %q", tt.size, line)

@@ -47,23 +47,13 @@ func TestPanicIsContained(t *testing.T) {
 	c.Close()
 }
 
-// noneLeft waits until no connection is held.
-func (l *lab) noneLeft() {
-	l.t.Helper()
-	l.until(func() bool { return len(l.gate.slots) == 0 }, "connections are held")
-}
-
 // Who sends a head, or the first bytes in a tunnel, a byte at a time or not at
 // all, is cut; who is silent in a tunnel whose other direction has ended, too.
 func TestSlowPeers(t *testing.T) {
 	o := tcpOrigin(t, fakes.Echo)
 	silent := tcpOrigin(t, fakes.HalfClosed("all\n"))
 	const short = 150 * time.Millisecond
-	l := startTweaked(t, service(o.Addr)+" "+service(silent.Addr)+"+tcp", nil, nil, func(g *Gate) {
-		g.times = times{idle: short, head: short, hello: short, halfOpen: short}
-		g.server.IdleTimeout = short
-	})
-
+	l := startTweaked(t, "", nil, nil, func(g *Gate) { g.times.head = short })
 	heads := []*raw{l.dial(), l.dial(), l.dial()}
 	heads[1].send("CONNECT a.test")
 	go func() { // a byte each now and then is no progress
@@ -79,6 +69,10 @@ func TestSlowPeers(t *testing.T) {
 			t.Errorf("head %d: got %q", i, got)
 		}
 	}
+	l.noneLeft()
+
+	// With all the time for its head: who is to say the first bytes has said that.
+	l = startTweaked(t, service(o.Addr)+" "+service(silent.Addr)+"+tcp", nil, nil, func(g *Gate) { g.times.hello, g.times.halfOpen = short, short })
 	first := l.connect(service(o.Addr))
 	first.send("\x16\x03\x01") // the beginning of a ClientHello
 	first.rest()
@@ -159,7 +153,7 @@ func TestOwnAddressesAreCurrent(t *testing.T) {
 	}
 	become := func(addr string, want policy.Reason) {
 		t.Helper()
-		for end := time.Now().Add(5 * ownFresh); judge(addr) != want; time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(patience); judge(addr) != want; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("%s is %s, want %s", addr, judge(addr), want)
 			}

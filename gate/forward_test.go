@@ -206,14 +206,13 @@ func TestInterimAnswers(t *testing.T) {
 }
 
 func TestDialFailures(t *testing.T) {
-	gone := tcpOrigin(t, fakes.Echo)
-	gone.Close()
+	gone := deadPort(t)
 	reset := tcpOrigin(t, fakes.Reset)
-	l := startLab(t, service(gone.Addr)+" "+service(reset.Addr), nil, nil)
+	l := startLab(t, service(gone)+" "+service(reset.Addr), nil, nil)
 	for _, tt := range []struct {
 		addr   netip.AddrPort
 		reason string
-	}{{gone.Addr, "dial-failure"}, {reset.Addr, "upstream-failure"}} {
+	}{{gone, "dial-failure"}, {reset.Addr, "upstream-failure"}} {
 		resp, body := get(t, l.client(), "http://"+service(tt.addr))
 		if resp.StatusCode != http.StatusBadGateway || resp.Header.Get("X-Aisb-Reason") != tt.reason {
 			t.Errorf("got %s %v, want 502 %s", resp.Status, resp.Header, tt.reason)
@@ -223,7 +222,7 @@ func TestDialFailures(t *testing.T) {
 		}
 	}
 	c := l.dial()
-	c.send(crlf("CONNECT "+service(gone.Addr)+" HTTP/1.1", "Host: x", ""))
+	c.send(crlf("CONNECT "+service(gone)+" HTTP/1.1", "Host: x", ""))
 	if got := c.rest(); !strings.HasPrefix(got, "HTTP/1.1 502 Bad Gateway\r\n") || strings.Contains(got, "127.0.0.1") {
 		t.Errorf("got %q", got)
 	}

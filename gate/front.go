@@ -168,7 +168,7 @@ func (g *Gate) serveFirst(c stream, leave, stood func()) (kept bool) {
 		return false
 	}
 	x.head = nil
-	x.client = &clientEnd{stream: c, pending: append([]byte(nil), b[end:]...), done: leave}
+	x.client = &clientEnd{stream: c, pending: append([]byte(nil), b[end:]...), linger: g.times.linger, done: leave}
 	x.stood = stood
 	room.leave() // the tunnel may last for days
 	g.connect(x, &connectWriter{x: x})
@@ -182,7 +182,7 @@ func isConnect(b []byte) bool {
 
 // hand gives a connection with the bytes read from it to net/http.
 func (g *Gate) hand(c stream, b []byte, leave func()) bool {
-	k := &checkedConn{stream: c, gone: leave, room: place{places: g.large}}
+	k := &checkedConn{stream: c, gone: leave, room: place{places: g.large}, linger: g.times.linger}
 	k.check.feed(b)
 	select {
 	case g.handover <- k:
@@ -209,19 +209,21 @@ func (g *Gate) answer(c stream, from netip.AddrPort, r *refusal) {
 // answerFor refuses a request on a connection that nothing else is written to.
 func (g *Gate) answerFor(x *exchange, c stream, r *refusal) {
 	g.logRefusal(x, r)
-	c.SetWriteDeadline(time.Now().Add(lingerTime))
+	g.parting(c, r)
+}
+
+// parting says to a client that nothing else comes.
+func (g *Gate) parting(c stream, r *refusal) {
+	c.SetWriteDeadline(time.Now().Add(g.times.linger))
 	_ = r.write(c, "", g.command)
-	_ = lingerClose(c)
+	_ = lingerClose(c, g.times.linger)
 }
 
 // foreign refuses a client that may not use this gate. It is not told why.
 func (g *Gate) foreign(c stream, from netip.AddrPort, reason policy.Reason) {
 	g.counts.foreign.Add(1)
 	g.write(Record{Event: EventForeign, ID: g.lastID.Add(1), Reason: reason, Client: from})
-	r := &refusal{reason: reason, status: http.StatusForbidden, why: "this gate serves other clients"}
-	c.SetWriteDeadline(time.Now().Add(lingerTime))
-	_ = r.write(c, "", g.command)
-	_ = lingerClose(c)
+	g.parting(c, &refusal{reason: reason, status: http.StatusForbidden, why: "this gate serves other clients"})
 }
 
 // unknown refuses a client that can't be told from others, for want of
@@ -229,22 +231,15 @@ func (g *Gate) foreign(c stream, from netip.AddrPort, reason policy.Reason) {
 func (g *Gate) unknown(c stream, from netip.AddrPort) {
 	g.counts.limited.Add(1)
 	g.write(Record{Event: EventError, ID: g.lastID.Add(1), Reason: policy.Limit, Client: from})
-	r := &refusal{reason: policy.Limit, status: http.StatusServiceUnavailable, why: "the gate is out of resources"}
-	c.SetWriteDeadline(time.Now().Add(lingerTime))
-	_ = r.write(c, "", g.command)
-	_ = lingerClose(c)
+	g.parting(c, &refusal{reason: policy.Limit, status: http.StatusServiceUnavailable, why: "the gate is out of resources"})
 }
-
-// lingerTime bounds how long an answer may take to reach a client that is
-// still sending.
-const lingerTime = 500 * time.Millisecond
 
 // lingerClose closes a connection so that an answer arrives: closed with
 // unread bytes, a connection is reset, and a reset overtakes what was sent
-// (RFC 9112, section 9.6).
-func lingerClose(c stream) error {
+// (RFC 9112, section 9.6). It takes no longer than within.
+func lingerClose(c stream, within time.Duration) error {
 	c.CloseWrite()
-	c.SetReadDeadline(time.Now().Add(lingerTime))
+	c.SetReadDeadline(time.Now().Add(within))
 	_, _ = io.CopyN(io.Discard, c, 1<<20)
 	return c.Close()
 }

@@ -136,13 +136,14 @@ type times struct {
 	head     time.Duration // for the first head of a connection
 	hello    time.Duration // for the first bytes in a tunnel
 	halfOpen time.Duration // that a tunnel may be silent after one direction has ended
+	linger   time.Duration // to take an answer while it still sends what nobody wants
 }
 
 // patient are the times of a gate in use. A tunnel that is silent in both
 // directions has none: models think for long, and a peer that is gone is found
 // by keep-alive.
 func patient() times {
-	return times{idle: 2 * time.Minute, head: 20 * time.Second, hello: 10 * time.Second, halfOpen: 5 * time.Minute}
+	return times{idle: 2 * time.Minute, head: 20 * time.Second, hello: 10 * time.Second, halfOpen: 5 * time.Minute, linger: 500 * time.Millisecond}
 }
 
 // Serve accepts clients until the listener is closed, by Drain or else.
@@ -211,7 +212,7 @@ func (g *Gate) end() {
 }
 
 // Drain stops accepting, lets requests and tunnels end, and cuts what is left
-// when ctx is done.
+// when ctx is done. When it returns, the log has the ends of them all.
 func (g *Gate) Drain(ctx context.Context) {
 	g.end()
 	g.frontsMu.Lock()
@@ -227,6 +228,10 @@ func (g *Gate) Drain(ctx context.Context) {
 		g.server.Close()
 	}
 	g.transport.CloseIdleConnections()
+	// A request that was cut is told of by its handler, which has nothing left to wait for.
+	last, cancel := context.WithTimeout(context.Background(), g.times.linger/2)
+	defer cancel()
+	g.flows.wait(last)
 }
 
 // SetPolicy replaces the policy. What is under way and would be refused now is

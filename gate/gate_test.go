@@ -128,10 +128,9 @@ func TestHappyEyeballs(t *testing.T) {
 		t.Errorf("order %v", order4)
 	}
 	o := tcpOrigin(t, fakes.Echo)
-	dead := tcpOrigin(t, fakes.Echo)
-	dead.Close()
+	dead := deadPort(t)
 	l := startLab(t, "", nil, nil)
-	d := &decision{Decision: policy.Decision{Allow: true}, addrs: []netip.AddrPort{dead.Addr, dead.Addr, o.Addr}}
+	d := &decision{Decision: policy.Decision{Allow: true}, addrs: []netip.AddrPort{dead, dead, o.Addr}}
 	c, to, err := l.gate.dial(t.Context(), d)
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +139,7 @@ func TestHappyEyeballs(t *testing.T) {
 	if to != o.Addr {
 		t.Errorf("connected to %s", to)
 	}
-	d.addrs = []netip.AddrPort{dead.Addr, dead.Addr}
+	d.addrs = []netip.AddrPort{dead, dead}
 	if _, _, err := l.gate.dial(t.Context(), d); err == nil {
 		t.Error("connected to nothing")
 	}
@@ -162,10 +161,7 @@ func TestConnectionLimit(t *testing.T) {
 			c.rest()
 			c.Close()
 		}
-		deadline := time.Now().Add(5 * time.Second)
-		for len(l.gate.slots) > 0 && time.Now().Before(deadline) {
-			time.Sleep(time.Millisecond)
-		}
+		l.noneLeft()
 	}
 	// Also those of plain HTTP, of refusals and of rubbish.
 	for _, request := range []string{
@@ -180,13 +176,7 @@ func TestConnectionLimit(t *testing.T) {
 			}
 			c.rest()
 			c.Close()
-			deadline := time.Now().Add(5 * time.Second)
-			for len(l.gate.slots) > 0 && time.Now().Before(deadline) {
-				time.Sleep(time.Millisecond)
-			}
-			if n := len(l.gate.slots); n != 0 {
-				t.Fatalf("%q keeps %d slots", request, n)
-			}
+			l.noneLeft()
 		}
 	}
 }
@@ -229,11 +219,5 @@ func TestManyClients(t *testing.T) {
 	}
 	all.Wait()
 	client.CloseIdleConnections()
-	deadline := time.Now().Add(10 * time.Second)
-	for len(l.gate.slots) > 0 && time.Now().Before(deadline) {
-		time.Sleep(5 * time.Millisecond)
-	}
-	if n := len(l.gate.slots); n != 0 {
-		t.Errorf("%d connections are left", n)
-	}
+	l.noneLeft()
 }

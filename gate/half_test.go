@@ -30,5 +30,5 @@ func TestHalfOpenUnread(t *testing.T) {
 	if err := <-ended; err == nil {
 		t.Error("the origin could go on")
 	}
-	l.until(func() bool { return len(l.gate.slots) == 0 }, "its slot is taken still")
+	l.noneLeft()
 }

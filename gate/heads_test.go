@@ -74,7 +74,13 @@ func TestLargeHeads(t *testing.T) {
 // waitLarge waits until so many large heads are counted.
 func (l *lab) waitLarge(n int) {
 	l.t.Helper()
-	l.until(func() bool { return len(l.gate.large) == n }, "%d large heads are counted, want %d", len(l.gate.large), n)
+	l.counted("large heads", func() int { return len(l.gate.large) }, n, n)
+}
+
+// weighs waits until the large heads of all that is under way weigh so much.
+func (l *lab) weighs(least, most int) {
+	l.t.Helper()
+	l.counted("bytes of heads", func() int { return int(l.gate.underWay.bytes.Load()) }, least, most)
 }
 
 // pieces is a client's end that sends them one a read.
@@ -150,9 +156,9 @@ func TestLargeHeadsUnderWay(t *testing.T) {
 	for _, c := range waiting {
 		answered(c)
 	}
-	l.until(func() bool { return l.gate.underWay.bytes.Load() == 0 }, "what was answered is still counted")
+	l.weighs(0, 0)
 	answered(ask(20 << 10))
-	l.until(func() bool { return l.gate.underWay.bytes.Load() == 0 }, "the last is still counted")
+	l.weighs(0, 0)
 }
 
 // A connection that is kept open doesn't keep the head of what was asked over it.

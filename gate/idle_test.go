@@ -23,17 +23,11 @@ func quickLab(t *testing.T, talk fakes.Talk) (*lab, *fakes.TCP) {
 // waitParked waits until n ways are parked.
 func (l *lab) waitParked(n int) {
 	l.t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	l.counted("ways parked", func() int {
 		l.gate.idle.mu.Lock()
-		got := len(l.gate.idle.at)
-		l.gate.idle.mu.Unlock()
-		if got == n {
-			return
-		}
-		if time.Now().After(end) {
-			l.t.Fatalf("%d ways are parked, want %d", got, n)
-		}
-	}
+		defer l.gate.idle.mu.Unlock()
+		return len(l.gate.idle.at)
+	}, n, n)
 }
 
 func (c *raw) echo(text string) {

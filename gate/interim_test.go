@@ -13,14 +13,15 @@ import (
 // of the gate's own doesn't get in the way of the answer to that.
 func TestInterimAnswersDuringAFailure(t *testing.T) {
 	o := tcpOrigin(t, func(c *net.TCPConn) int64 {
-		go io.Copy(io.Discard, c)
+		gone := make(chan bool)
+		go func() { defer close(gone); io.Copy(io.Discard, c) }()
 		hint := []byte("HTTP/1.1 103 Early Hints\r\nA: 1\r\nB: 2\r\nC: 3\r\n\r\n")
 		for range 3000 { // net/http gives up at 256 KiB
 			if _, err := c.Write(hint); err != nil {
 				break
 			}
 		}
-		time.Sleep(time.Second)
+		<-gone // the gate has what it needs to fail by then, and an end would be another failure
 		return 0
 	})
 	l := startLab(t, service(o.Addr), nil, nil)

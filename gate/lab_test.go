@@ -135,12 +135,23 @@ func tcpOrigin(t *testing.T, talk fakes.Talk) *fakes.TCP {
 	return o
 }
 
+// deadPort is where nothing listens, and nothing else comes to listen meanwhile.
+func deadPort(t *testing.T) netip.AddrPort {
+	t.Helper()
+	p, err := fakes.HoldPort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p.Addr
+}
+
 // client is an HTTP client that uses the gate as its proxy.
 func (l *lab) client() *http.Client {
 	via := &url.URL{Scheme: "http", Host: l.addr}
 	tr := &http.Transport{Proxy: http.ProxyURL(via), DisableCompression: true}
 	l.t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, Timeout: 20 * time.Second}
+	return &http.Client{Transport: tr, Timeout: patience}
 }
 
 // raw is a raw connection to the gate.
@@ -157,7 +168,7 @@ func (l *lab) dial() *raw {
 		l.t.Fatal(err)
 	}
 	l.t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(patience))
 	return &raw{c.(*net.TCPConn), l.t, bufio.NewReader(c)}
 }
 
@@ -209,7 +220,7 @@ func (l *lab) connect(target string) *raw {
 // waitLog waits until a line of the log satisfies ok.
 func (l *lab) waitLog(ok func(map[string]any) bool) map[string]any {
 	l.t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(patience)
 	for time.Now().Before(deadline) {
 		for line := range strings.Lines(l.log.String()) {
 			var m map[string]any
@@ -230,12 +241,39 @@ func event(name string) func(map[string]any) bool {
 	return func(m map[string]any) bool { return m["event"] == name }
 }
 
-// until waits for something to become true.
-func (l *lab) until(ok func() bool, format string, args ...any) {
+// patience bounds each wait for what must come. It is reached by a hang alone.
+const patience = 20 * time.Second
+
+// until waits for something to become true, or fails with what is the case then.
+func (l *lab) until(ok func() bool, otherwise string) {
 	l.t.Helper()
-	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			l.t.Fatalf(format, args...)
+			l.t.Fatal(otherwise)
 		}
 	}
 }
+
+// counted waits until a number is between two others.
+func (l *lab) counted(what string, number func() int, least, most int) {
+	l.t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		n := number()
+		if n >= least && n <= most {
+			return
+		}
+		if time.Now().After(end) {
+			l.t.Fatalf("%s: %d, want %d to %d", what, n, least, most)
+		}
+	}
+}
+
+// noneLeft waits until no connection is held.
+func (l *lab) noneLeft() {
+	l.t.Helper()
+	l.counted("connections held", func() int { return len(l.gate.slots) }, 0, 0)
+}
+
+// patientLinger lets a client take as long as it likes over what it still sends when it has
+// its answer: with a limit, a machine that is busy elsewhere would cut it off.
+func patientLinger(g *Gate) { g.times.linger = time.Minute }

@@ -29,8 +29,9 @@ func (g *Gate) watch() {
 	m.Bytes(func() float64 { return float64(g.moved.up.Load()) }, func() float64 { return float64(g.moved.down.Load()) })
 }
 
-// write writes a line of the log and counts it.
+// write counts a line of the log and writes it. In this order, as whatever else counts
+// what a line tells of: who has read the line may ask for the numbers at once.
 func (g *Gate) write(r Record) {
-	g.log.Write(r)
 	g.metrics.Decision(string(r.Event), r.Reason)
+	g.log.Write(r)
 }

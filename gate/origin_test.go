@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 // A request without a body goes out as such, whatever its method.
@@ -78,7 +77,6 @@ func TestOriginGoesMidway(t *testing.T) {
 	}, "")
 	for _, framing := range []string{"Content-Length: 100", "Transfer-Encoding: chunked"} {
 		c := l.dial()
-		c.SetDeadline(time.Now().Add(5 * time.Second))
 		c.send(crlf("POST http://"+service(o.Addr)+"/ HTTP/1.1", "Host: x", framing, "") + "4\r\nbody\r\n")
 		got := c.rest()
 		if !strings.HasPrefix(got, "HTTP/1.1 502 ") || !strings.Contains(got, "X-Aisb-Reason: upstream-failure\r\n") {
@@ -113,7 +111,6 @@ func TestRefusedUpload(t *testing.T) {
 func TestLargeAnswerHeads(t *testing.T) {
 	release := make(chan bool)
 	open := sync.OnceFunc(func() { close(release) })
-	t.Cleanup(open)
 	l, o := tcpLab(t, func(c *net.TCPConn) int64 {
 		req, err := http.ReadRequest(bufio.NewReader(c))
 		if err != nil {
@@ -135,24 +132,20 @@ func TestLargeAnswerHeads(t *testing.T) {
 		io.WriteString(c, "ok")
 		return 0
 	}, "")
+	t.Cleanup(open) // before the origin's end, which waits for its connections
 	l.gate.underWay.limit = 150 << 10
 	ask := func(path string) *raw {
 		c := l.dial()
 		c.send(crlf("GET http://"+service(o.Addr)+path+" HTTP/1.1", "Host: x", ""))
 		return c
 	}
-	weighs := func(least, most int64) {
-		t.Helper()
-		l.until(func() bool { n := l.gate.underWay.bytes.Load(); return n >= least && n <= most },
-			"%d is counted, expected %d to %d", l.gate.underWay.bytes.Load(), least, most)
-	}
 	a := ask("/long")
 	if line := a.head(); line != "HTTP/1.1 200 OK" {
 		t.Fatal(line)
 	}
-	weighs(60<<10, 62<<10)
+	l.weighs(60<<10, 62<<10)
 	b := ask("/unfinished")
-	weighs(120<<10, 124<<10)
+	l.weighs(120<<10, 124<<10)
 	for _, path := range []string{"/long", "/many", "/unfinished"} {
 		if got := ask(path).rest(); !strings.HasPrefix(got, "HTTP/1.1 503 ") || !strings.Contains(got, "X-Aisb-Reason: limit\r\n") {
 			t.Errorf("%s beyond the room: %.200q", path, got)
@@ -162,10 +155,10 @@ func TestLargeAnswerHeads(t *testing.T) {
 		t.Errorf("a small one beside them: %s", line)
 	}
 	b.Close()
-	weighs(60<<10, 62<<10)
+	l.weighs(60<<10, 62<<10)
 	open()
 	a.Close()
-	weighs(0, 0)
+	l.weighs(0, 0)
 }
 
 // A client has the head of an answer before there is any content.
@@ -179,7 +172,6 @@ func TestHeadBeforeTheContent(t *testing.T) {
 			io.WriteString(w, "data")
 		}))
 		c := l.dial()
-		c.SetDeadline(time.Now().Add(5 * time.Second))
 		c.send(crlf("GET "+base+"/ HTTP/1.1", "Host: x", "Connection: close", ""))
 		_, err := c.r.Peek(1)
 		close(content)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,8 +54,12 @@ func TestBadNameServers(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer d.Close()
+			attempt := patience // for those that answer: they may take what a busy machine takes
+			if tt.answer.Silent {
+				attempt = 300 * time.Millisecond
+			}
 			l := startLab(t, "a.test", nil, func(c *Config) {
-				c.Resolver = resolve.New(resolve.Config{Servers: []resolve.Server{{Transport: resolve.UDP, Addr: d.Addr}}, Timeout: 300 * time.Millisecond})
+				c.Resolver = resolve.New(resolve.Config{Servers: []resolve.Server{{Transport: resolve.UDP, Addr: d.Addr}}, Timeout: attempt})
 			})
 			begin := time.Now()
 			resp, body := get(t, l.client(), "http://a.test/")
@@ -98,9 +103,10 @@ func TestOriginResets(t *testing.T) {
 		talk fakes.Talk
 		ask  string
 		want string // the beginning of what the client gets
-		ends string // the reason in the log
+		ends string // the reason in the log, or one of two
 	}{
-		{"at once", func(c *net.TCPConn) int64 { rst(c); return 0 }, request, "HTTP/1.1 502 ", "upstream-failure"},
+		// The kernel may tell of such a reset when it connects, or later.
+		{"at once", func(c *net.TCPConn) int64 { rst(c); return 0 }, request, "HTTP/1.1 502 ", "upstream-failure dial-failure"},
 		{"in the request", fakes.Reset, request, "HTTP/1.1 502 ", "upstream-failure"},
 		{"in the request's body", answers("", true), post, "HTTP/1.1 502 ", "upstream-failure"},
 		{"before the answer", answers("", true), request, "HTTP/1.1 502 ", "upstream-failure"},
@@ -124,7 +130,7 @@ func TestOriginResets(t *testing.T) {
 			}
 			c.Close() // a client that has more to say after the origin's end would find out then
 			m := l.waitLog(func(m map[string]any) bool { return m["event"] == "close" || m["event"] == "error" })
-			if cause, _ := m["reason"].(string); tt.ends != "" && cause != tt.ends {
+			if cause, _ := m["reason"].(string); tt.ends != "" && !slices.Contains(strings.Fields(tt.ends), cause) {
 				t.Errorf("logged as %v, want %s", m, tt.ends)
 			}
 			l.noneLeft()

@@ -35,8 +35,8 @@ func (x *exchange) greeting() hello {
 func (g *Gate) logAllow(x *exchange, to netip.AddrPort) {
 	r := x.record(EventAllow, x.decision.Reason)
 	r.Addr = to
-	g.write(r)
 	g.counts.reached(x.target, x.decision.Reason)
+	g.write(r)
 }
 
 // logRefusal writes that an exchange got an answer of the gate's own.
@@ -54,10 +54,10 @@ func (g *Gate) logRefusal(x *exchange, r *refusal) {
 	}
 	rec := x.record(event, r.reason)
 	rec.Rule = r.rule
-	g.write(rec)
 	if event != EventForeign {
 		g.counts.refused(x.target, r.reason, r.allow)
 	}
+	g.write(rec)
 }
 
 // logClose writes the end of a tunnel. One that the gate cut before a byte
@@ -71,8 +71,8 @@ func (g *Gate) logClose(t *tunnel) {
 		if cause == "" {
 			cause = policy.NotTLS
 		}
-		g.write(t.x.record(EventDeny, cause))
 		g.counts.refused(t.x.target, cause, allowAfter(t.x, cause))
+		g.write(t.x.record(EventDeny, cause))
 		return
 	}
 	g.logDone(t.x, t.up.Load(), t.down.Load(), cause)
@@ -91,8 +91,8 @@ func allowAfter(x *exchange, cause policy.Reason) string {
 func (g *Gate) logDone(x *exchange, up, down int64, cause policy.Reason) {
 	r := x.record(EventClose, cause)
 	r.Traffic = &Traffic{Up: up, Down: down, Duration: time.Since(x.begin)}
-	g.write(r)
 	g.counts.moved(x.target, up, down)
+	g.write(r)
 }
 
 // logPanic writes that a fault of the gate's own ended a connection.

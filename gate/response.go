@@ -135,9 +135,10 @@ func (w *responseWriter) refuse(r *refusal) {
 		panic(http.ErrAbortHandler)
 	}
 	w.taken = nil
-	raw.SetWriteDeadline(time.Now().Add(lingerTime))
+	within := w.x.gate.times.linger
+	raw.SetWriteDeadline(time.Now().Add(within))
 	_ = r.write(raw, w.x.method, w.x.gate.command)
-	_ = lingerClose(raw.stream)
+	_ = lingerClose(raw.stream, within)
 	raw.Close()
 }
 
@@ -172,7 +173,7 @@ func (w *responseWriter) connect() {
 	}
 	w.taken = nil
 	w.x.head = nil // the tunnel may last for days
-	w.x.client = &clientEnd{stream: c.stream, pending: c.release(), done: func() { c.once.Do(c.gone) }}
+	w.x.client = &clientEnd{stream: c.stream, pending: c.release(), linger: c.linger, done: func() { c.once.Do(c.gone) }}
 	w.x.gate.connect(w.x, &connectWriter{x: w.x})
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/aisb-dev/aisb/gate/policy"
 )
@@ -35,8 +36,9 @@ type tunnel struct {
 // what answers are written to.
 type clientEnd struct {
 	stream
-	pending []byte // what came after the head of CONNECT
-	done    func() // called when it is closed
+	pending []byte        // what came after the head of CONNECT
+	linger  time.Duration // see times
+	done    func()        // called when it is closed
 	tunnel  *tunnel
 	once    sync.Once
 }
@@ -131,7 +133,7 @@ func (c *clientEnd) Close() error {
 			err = c.stream.Close()
 			c.tunnel.closed()
 		} else {
-			err = lingerClose(c.stream) // an answer was written
+			err = lingerClose(c.stream, c.linger) // an answer was written
 		}
 		c.done()
 	})
