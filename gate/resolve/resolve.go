@@ -48,6 +48,7 @@ type Config struct {
 type Resolver struct {
 	servers []Server
 	timeout time.Duration
+	other   time.Duration // that one family's addresses wait for the other's
 	file    confFile
 	roots   *x509.CertPool
 	flights singleflight.Group
@@ -72,7 +73,7 @@ func New(c Config) *Resolver {
 		c.ResolvConf = confPath
 	}
 	return &Resolver{
-		servers: c.Servers, timeout: c.Timeout, file: confFile{path: c.ResolvConf}, roots: c.Roots,
+		servers: c.Servers, timeout: c.Timeout, other: otherFamily, file: confFile{path: c.ResolvConf}, roots: c.Roots,
 		cache: make(map[string]entry), clients: make(map[Server]*http.Client),
 	}
 }
@@ -179,7 +180,7 @@ func (r *Resolver) lookup(ctx context.Context, conf Conf, name string) entry {
 	// A server that drops questions for one family shouldn't hold up the other.
 	var late <-chan time.Time
 	if len(first.addrs) > 0 {
-		timer := time.NewTimer(otherFamily)
+		timer := time.NewTimer(r.other)
 		defer timer.Stop()
 		late = timer.C
 	}
