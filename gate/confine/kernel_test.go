@@ -138,8 +138,23 @@ func lockedUp(status string) bool {
 	return strings.Contains(status, "\nNoNewPrivs:\t1\n") && strings.Contains(status, "\nSeccomp:\t2\n")
 }
 
-// TestWork holds that a gate can go on with its work.
+// TestWork holds that a gate can go on with its work, and is locked up in no time: a
+// machine that is busy elsewhere may hold that up, but not each time.
 func TestWork(t *testing.T) {
+	const bound, times = time.Second, 3
+	for range times {
+		took := playWork(t)
+		t.Logf("Apply took %v", took)
+		if took <= bound || t.Failed() {
+			return
+		}
+	}
+	t.Errorf("Apply took more than %v, %d times", bound, times)
+}
+
+// playWork has a child do a gate's work and returns how long it took to lock it up.
+func playWork(t *testing.T) time.Duration {
+	t.Helper()
 	w := makeWorld(t)
 	var got work
 	run(t, w, "work", "confined", &got)
@@ -152,10 +167,7 @@ func TestWork(t *testing.T) {
 	if _, err := os.Stat(filepath.Dir(w.Scratch)); err != nil {
 		t.Errorf("the directory above: %v", err)
 	}
-	t.Logf("Apply took %v", got.Took)
-	if got.Took > time.Second { // a bound for a busy machine, not a measurement
-		t.Errorf("Apply took %v", got.Took)
-	}
+	return got.Took
 }
 
 // TestReadable: it is the directories on the way, wherever a link leads.

@@ -3,18 +3,20 @@ package proc
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/aisb-dev/aisb/tests/fakes"
 	"github.com/aisb-dev/aisb/tests/need"
 )
 
@@ -22,19 +24,16 @@ import (
 func elsewhere(t *testing.T, body func() error) {
 	t.Helper()
 	need.Root(t)
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with its namespace
-		err := unix.Unshare(unix.CLONE_NEWNET)
-		if err == nil {
-			err = loopbackUp()
+	var err error
+	fakes.OnThread(func() {
+		if err = unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return
 		}
-		if err == nil {
+		if err = loopbackUp(); err == nil {
 			err = body()
 		}
-		done <- err
-	}()
-	if err := <-done; err != nil {
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 }
@@ -151,6 +150,12 @@ func TestStuck(t *testing.T) {
 		_, err = http.ReadResponse(bufio.NewReader(conn), nil)
 		return errors.Join(err, conn.Close())
 	})
+	// Its client has had the answer before it is back.
+	for end := time.Now().Add(20 * time.Second); !isIn(t, p.PID(), unix.SYS_ACCEPT4); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the gate doesn't wait for another client")
+		}
+	}
 	if err := p.conn.Send(message{Kind: kindStop}); err != nil {
 		t.Fatal(err)
 	}
@@ -165,6 +170,23 @@ func TestStuck(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Error("the gate is still there")
 	}
+}
+
+// isIn reports whether a thread of a process waits in a system call
+// (proc_pid_syscall(5)).
+func isIn(t *testing.T, pid int, call int) bool {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
+	if err != nil || len(threads) == 0 {
+		t.Fatalf("no threads of %d: %v", pid, err)
+	}
+	for _, name := range threads {
+		text, err := os.ReadFile(name) // one that has ended waits for nothing
+		if number, _, _ := strings.Cut(string(text), " "); err == nil && number == strconv.Itoa(call) {
+			return true
+		}
+	}
+	return false
 }
 
 // A gate that isn't enclosed takes no listener.
