@@ -134,6 +134,10 @@ func TestConfinedHome(t *testing.T) {
 		cmd := exec.Command(*binary, "gate", "--listen", "127.0.0.1:0", "--allow-file", file)
 		cmd.Env = append(os.Environ(), "HOME="+home)
 		s := startCommand(t, cmd)
+		s.signal(syscall.SIGTERM)
+		if _, err := s.end(); err != nil { // by then all of stderr has come, by whatever way
+			t.Error(err)
+		}
 		got := strings.Contains(s.errs.String(), "all of "+home+" stays readable to the gate")
 		if got != said {
 			t.Errorf("%s: %q", file, s.errs.String())

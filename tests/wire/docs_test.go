@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -99,12 +98,12 @@ func TestCIJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer web.Close()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := fakes.HoldPort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := free.Addr().String()
-	free.Close()
+	defer port.Close()
+	addr := port.Addr.String()
 	dir := t.TempDir()
 	if err := os.Symlink(binary, filepath.Join(dir, "aisb")); err != nil {
 		t.Fatal(err)

@@ -143,7 +143,7 @@ func (l *lab) take(t *testing.T) []dial {
 	}
 	select {
 	case <-l.synced:
-	case <-time.After(10 * time.Second):
+	case <-time.After(limit):
 		t.Fatal("the outside does not report")
 	}
 	l.mu.Lock()

@@ -10,6 +10,15 @@ import (
 	"time"
 )
 
+// countable adds to a gate's arguments what lets this user count its descriptors: of one
+// that is locked up only root can.
+func countable(args ...string) []string {
+	if os.Getuid() != 0 {
+		args = append(args, "--confine", "off")
+	}
+	return args
+}
+
 // descriptors of the gate's process that are open now.
 func (s *standalone) descriptors() int {
 	s.t.Helper()
@@ -25,11 +34,7 @@ func (s *standalone) descriptors() int {
 func TestHalfOpenPeers(t *testing.T) {
 	const crowd = 900 // two descriptors each in this process, of 1024 by default on one side
 	_, target := echo(t)
-	args := []string{"--allow", target + "+tcp"}
-	if os.Getuid() != 0 {
-		args = append(args, "--confine", "off") // or only root could count its descriptors
-	}
-	s := startStandalone(t, args...)
+	s := startStandalone(t, countable("--allow", target+"+tcp")...)
 	serve := func() {
 		t.Helper()
 		c, r, status := s.connect(target)

@@ -137,13 +137,13 @@ func listenNotices(t *testing.T) (n notices, name string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	c.SetReadDeadline(time.Now().Add(limit))
 	return notices{t, c}, name
 }
 
 // next checks what the next notice begins with.
 func (n notices) next(want string) string {
 	n.t.Helper()
+	n.c.SetReadDeadline(time.Now().Add(limit))
 	buf := make([]byte, 4096)
 	k, err := n.c.Read(buf)
 	if err != nil {

@@ -28,6 +28,8 @@ type standalone struct {
 	lines []string
 	grew  chan struct{}
 	done  chan error
+
+	signalled time.Time // the last time
 }
 
 type lockedBuffer struct {
@@ -135,15 +137,17 @@ func (s *standalone) waitErr(pattern string) {
 	}
 }
 
-func (s *standalone) signal(sig os.Signal) { s.cmd.Process.Signal(sig) }
+func (s *standalone) signal(sig os.Signal) {
+	s.signalled = time.Now()
+	s.cmd.Process.Signal(sig)
+}
 
-// end waits for the process and returns how long that took.
+// end waits for the process and returns how long it took from the last signal.
 func (s *standalone) end() (time.Duration, error) {
 	s.t.Helper()
-	begin := time.Now()
 	select {
 	case err := <-s.done:
-		return time.Since(begin), err
+		return time.Since(s.signalled), err
 	case <-time.After(limit):
 		s.t.Fatal("the gate does not end")
 		return 0, nil

@@ -23,7 +23,7 @@ var binary = flag.String("binary", "", "the aisb under test; built from this tre
 
 // limit bounds each wait for the gate. All is local: it is reached only by a
 // gate that hangs.
-const limit = 10 * time.Second
+const limit = 30 * time.Second
 
 // TestWire plays all vectors, each against a gate of its own.
 func TestWire(t *testing.T) {
@@ -123,14 +123,16 @@ func startGate(t *testing.T, v *Vector, resolver string) *gate {
 // stop ends the gate by SIGTERM and returns its log.
 func (g *gate) stop(t *testing.T) string {
 	t.Helper()
-	begin := time.Now()
 	g.cmd.Process.Signal(syscall.SIGTERM)
-	<-g.read
+	select {
+	case <-g.read:
+	case <-time.After(limit):
+		g.cmd.Process.Kill()
+		<-g.read
+		t.Errorf("the gate does not end")
+	}
 	if err := g.cmd.Wait(); err != nil {
 		t.Errorf("the gate ends with %v: %s", err, g.errs.String())
-	}
-	if took := time.Since(begin); took > 2*time.Second {
-		t.Errorf("the gate took %v to end", took)
 	}
 	if s := g.errs.String(); strings.Contains(s, "panic") || strings.Contains(s, "goroutine") {
 		t.Errorf("the gate wrote %s", s)
