@@ -38,6 +38,7 @@ type podmanProcess struct {
 	orphan atomic.Bool   // podman has lost the container
 
 	init, conmon handle // of the container, once it has said hello
+	alone        bool   // conmon had ended by then
 }
 
 // startPodman starts the container with its end of the lifeline.
@@ -118,10 +119,7 @@ func (s *Session) hello(ctx context.Context) (int, error) {
 	if s.dog.proc, err = os.OpenRoot(fmt.Sprintf("/proc/%d", m.PID)); err != nil {
 		return 0, s.goneOr(fmt.Errorf("watch the container's first process: %w", err))
 	}
-	// conmon is the parent of the container's first process.
-	if conmon, err := parentOf("/proc", m.PID); err == nil {
-		s.podman.conmon = openHandle(conmon)
-	}
+	s.podman.holdConmon(m.PID)
 	if err := checkNamespaces("/proc", m.PID); err != nil {
 		return 0, s.goneOr(err)
 	}
@@ -152,15 +150,13 @@ func (s *Session) goneOr(err error) error {
 // lost reports whether podman or its conmon has ended although the container lives, as
 // after a kill: nobody would clean up. Otherwise pid 1 ends first.
 func (p *podmanProcess) lost() bool {
-	if p.init.ended() {
-		return false
-	}
+	ended := p.alone || p.conmon != noHandle && p.conmon.ended()
 	select {
 	case <-p.done:
-		return true
+		ended = true
 	default:
-		return p.conmon != noHandle && p.conmon.ended()
 	}
+	return ended && !p.init.ended() // looked at last: pid 1 may end meanwhile, and they with it
 }
 
 // lostFailure is what comes of it.
