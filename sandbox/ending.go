@@ -58,7 +58,13 @@ func (s *Session) Wait(ctx context.Context) Result {
 	select {
 	case <-s.ending.done:
 	case <-s.podman.done:
-		within(s.ending.done, killGrace) // pid 1 may be about to hand the status over
+		// pid 1 may be about to hand the status over. If it isn't, the watchdog says why the
+		// sandbox ends, and ends it.
+		select {
+		case <-s.ending.done:
+		case <-s.cut:
+		case <-time.After(2 * killGrace):
+		}
 	case <-s.cut:
 	}
 	s.trace.part(PartCommand)
