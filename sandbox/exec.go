@@ -22,7 +22,7 @@ import (
 // Bounds of commands that are about to begin.
 const (
 	maxAsked   = 16               // that pid 1 hasn't answered: it must never block what else it is told
-	askTimeout = 10 * time.Second // for pid 1's answer, and for a sandbox that is still starting
+	askTimeout = 10 * time.Second // for pid 1's answer, for those before, and for a sandbox that is still starting
 )
 
 // Exec starts another command in the sandbox. pid 1 does it, so that the command
@@ -44,11 +44,8 @@ func (s *Session) Exec(ctx context.Context, x handshake.Exec) ([]*os.File, error
 	if err := s.completeExec(&x); err != nil {
 		return nil, err
 	}
-	select {
-	case s.asked <- struct{}{}:
-	default:
-		return nil, &control.Error{Text: fmt.Sprintf("%d commands are about to begin already", maxAsked),
-			Hint: "try again in a moment; if the container is paused, 'podman unpause' lets it go on", Status: podman.StatusPodman}
+	if err := s.turn(ctx); err != nil {
+		return nil, err
 	}
 	ours, conn, err := s.askPid1(x)
 	if err != nil {
@@ -67,6 +64,22 @@ func (s *Session) Exec(ctx context.Context, x handshake.Exec) ([]*os.File, error
 		return nil, err
 	}
 	return files, nil
+}
+
+// turn waits until few enough commands are about to begin: of many at once each gets its
+// own, as long as pid 1 begins them.
+func (s *Session) turn(ctx context.Context) error {
+	select {
+	case s.asked <- struct{}{}:
+		return nil
+	case <-s.cut:
+		return errEnded
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(askTimeout):
+		return &control.Error{Text: fmt.Sprintf("%d commands are about to begin already", maxAsked),
+			Hint: "try again in a moment; if the container is paused, 'podman unpause' lets it go on", Status: podman.StatusPodman}
+	}
 }
 
 // errNoAnswer is said of a sandbox that stands still, as it seems.

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net/netip"
 	"os"
@@ -63,6 +64,33 @@ func TestExecGetsNoSecret(t *testing.T) {
 		if _, ok := errors.AsType[*control.Error](s.completeExec(&x)); !ok {
 			t.Errorf("variable %q was taken", kv)
 		}
+	}
+}
+
+// TestExecTurn: of more commands at once than pid 1 is asked for each waits for its turn, but
+// for no sandbox that ends.
+func TestExecTurn(t *testing.T) {
+	s := &Session{asked: make(chan struct{}, 2), cut: make(chan struct{})}
+	got := make(chan error)
+	for range 5 {
+		go func() { got <- s.turn(t.Context()) }()
+	}
+	for n := range 5 {
+		if err := <-got; err != nil {
+			t.Errorf("number %d: %v", n, err)
+		}
+		if n < 3 {
+			<-s.asked // it has been answered
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.turn(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("whose client is gone: %v", err)
+	}
+	close(s.cut)
+	if err := s.turn(t.Context()); !errors.Is(err, errEnded) {
+		t.Errorf("as the sandbox ends: %v", err)
 	}
 }
 
