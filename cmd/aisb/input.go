@@ -71,7 +71,7 @@ func (in *input) ready() bool {
 
 // inputGrace is how long what was just read may take to get to a terminal that
 // is being closed.
-const inputGrace = 100 * time.Millisecond
+const inputGrace = time.Second
 
 // stop ends the copy.
 func (in *input) stop() {
@@ -88,8 +88,9 @@ const (
 	// longer than any line takes that one would work over.
 	askedLately = 2 * time.Second
 
-	// settleGrace is how long the user waits for the answers at most.
-	settleGrace = 200 * time.Millisecond
+	// settleGrace is how long the user waits for the answers at most. A terminal's that
+	// answers are there sooner, over a slow line or on a busy machine too.
+	settleGrace = time.Second
 )
 
 // settle takes the terminal's answers to what the command has asked, and what it
