@@ -47,7 +47,7 @@ const restless = `while :; do
 
 // wantOnlyGate fails the test if anything but what the gate lets through has
 // reached the internet since mark.
-func wantOnlyGate(t *testing.T, mark int) {
+func wantOnlyGate(t *testing.T, mark mark) {
 	t.Helper()
 	for _, e := range internet.since(t, mark) {
 		if e.Fake == "dns" && e.Name == "allowed.test" || strings.HasPrefix(e.Fake, "http") && e.Host == "allowed.test" && e.Path != "/direct" {
@@ -101,7 +101,7 @@ func TestSuspended(t *testing.T) {
 	t.Run("container", func(t *testing.T) {
 		var name string
 		suspended(t, pause, true, func(*live) {
-			name = podman(t, "ps", "--format={{.Names}}")
+			name = containerName(t)
 			podman(t, "pause", name)
 		}, func(*live) { podman(t, "unpause", name) })
 	})

@@ -199,21 +199,32 @@ func connect(pid int) error {
 	return nil
 }
 
-// mark is a place in the stream of events; since returns those after it.
-func (w *world) mark() int {
+// mark is a moment; since returns what came after it. An event is noted when what it is
+// about has ended, and told by another process, so that one that has come before may
+// be told after.
+type mark struct {
+	told int // events
+	at   time.Time
+}
+
+func (w *world) mark() mark {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.events)
+	return mark{len(w.events), time.Now()}
 }
 
 // since returns what reached the internet after mark, of some kinds or all.
 // Whatever was on its way has arrived then: a query of this call's own has.
-func (w *world) since(t *testing.T, mark int, kinds ...string) []fakes.Event {
+func (w *world) since(t *testing.T, mark mark, kinds ...string) []fakes.Event {
 	t.Helper()
-	settled := fmt.Sprintf("settle-%d.%d.test", mark, time.Now().UnixNano())
+	settled := fmt.Sprintf("settle-%d.%d.test", mark.told, time.Now().UnixNano())
 	query := new(dns.Msg).SetQuestion(settled+".", dns.TypeA)
-	if _, _, err := (&dns.Client{Timeout: 5 * time.Second}).Exchange(query, routerAddr+":53"); err != nil {
-		t.Fatalf("the fake internet doesn't answer: %v", err)
+	err := errors.New("nobody has asked it")
+	for tries := 0; err != nil; tries++ { // a datagram may be lost
+		if tries == 3 {
+			t.Fatalf("the fake internet doesn't answer: %v", err)
+		}
+		_, _, err = (&dns.Client{Timeout: 5 * time.Second}).Exchange(query, routerAddr+":53")
 	}
 	w.waitFor(t, mark, "dns", func(e fakes.Event) bool { return e.Name == settled })
 	return slices.DeleteFunc(w.after(mark, kinds...), func(e fakes.Event) bool {
@@ -221,12 +232,12 @@ func (w *world) since(t *testing.T, mark int, kinds ...string) []fakes.Event {
 	})
 }
 
-func (w *world) after(mark int, kinds ...string) []fakes.Event {
+func (w *world) after(mark mark, kinds ...string) []fakes.Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []fakes.Event
-	for _, e := range w.events[mark:] {
-		if len(kinds) == 0 || slices.Contains(kinds, e.Fake) {
+	for _, e := range w.events[mark.told:] {
+		if !e.Began.Before(mark.at) && (len(kinds) == 0 || slices.Contains(kinds, e.Fake)) {
 			out = append(out, e)
 		}
 	}
@@ -234,7 +245,7 @@ func (w *world) after(mark int, kinds ...string) []fakes.Event {
 }
 
 // wantSilence fails the test if anything reached the internet after mark.
-func (w *world) wantSilence(t *testing.T, mark int) {
+func (w *world) wantSilence(t *testing.T, mark mark) {
 	t.Helper()
 	for _, e := range w.since(t, mark) {
 		t.Errorf("reached the internet: %+v", e)
@@ -242,9 +253,9 @@ func (w *world) wantSilence(t *testing.T, mark int) {
 }
 
 // waitFor waits until an event of that kind after mark satisfies want.
-func (w *world) waitFor(t *testing.T, mark int, kind string, want func(fakes.Event) bool) fakes.Event {
+func (w *world) waitFor(t *testing.T, mark mark, kind string, want func(fakes.Event) bool) fakes.Event {
 	t.Helper()
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	for time.Now().Before(deadline) {
 		for _, e := range w.after(mark, kind) {
 			if want(e) {

@@ -21,6 +21,7 @@ import (
 // Event is one thing that reached a fake. Absent fields are empty.
 type Event struct {
 	Time   time.Time `json:"ts"`
+	Began  time.Time `json:"began"`            // when the request or the connection came; Time is when it was noted
 	Fake   string    `json:"fake"`             // dns, http, https, tcp, model, ready
 	Addr   string    `json:"addr,omitempty"`   // the listener's
 	Client string    `json:"client,omitempty"` // address and port of the peer
@@ -62,11 +63,14 @@ type Log struct {
 // NewLog returns a Log that also writes each event to out as a line of JSON.
 func NewLog(out io.Writer) *Log { return &Log{out: out} }
 
-// Add appends an event and sets its time.
+// Add appends an event and sets its time, and when it began unless that is known.
 func (l *Log) Add(e Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.Time = time.Now().UTC()
+	if e.Began.IsZero() {
+		e.Began = e.Time
+	}
 	l.events = append(l.events, e)
 	if l.grew != nil {
 		close(l.grew)

@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Origin is a web server.
@@ -81,7 +82,7 @@ func (o *Origin) Shutdown(ctx context.Context) error {
 func (o *Origin) logged(kind string, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		end := o.Log.begin()
-		e := Event{Fake: kind, Addr: o.Addr.String(), Client: r.RemoteAddr,
+		e := Event{Fake: kind, Began: time.Now().UTC(), Addr: o.Addr.String(), Client: r.RemoteAddr,
 			Method: r.Method, Host: r.Host, Path: r.URL.RequestURI(), Proto: r.Proto}
 		if r.TLS != nil {
 			e.SNI = r.TLS.ServerName

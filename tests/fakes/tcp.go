@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"time"
 )
 
 // TCP is a server without HTTP. Its event is logged when a connection ends,
@@ -51,13 +52,14 @@ func (t *TCP) accept(talk Talk) {
 			conn.Close()
 			return
 		}
+		began := time.Now().UTC()
 		t.done.Go(func() {
 			n := talk(conn.(*net.TCPConn))
 			conn.Close()
 			t.mu.Lock()
 			delete(t.conns, conn)
 			t.mu.Unlock()
-			t.Log.Add(Event{Fake: "tcp", Addr: t.Addr.String(), Client: conn.RemoteAddr().String(), Bytes: n})
+			t.Log.Add(Event{Fake: "tcp", Began: began, Addr: t.Addr.String(), Client: conn.RemoteAddr().String(), Bytes: n})
 		})
 	}
 }
