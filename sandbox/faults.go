@@ -20,8 +20,8 @@ func blinded() bool {
 // faultsDir is where the tests leave what is to go wrong.
 const faultsDir = ".aisb-faults"
 
-// pause stands still at the end of a part of a run for as long as a file of the tests'
-// names it, and says by another file that it does: they end somebody meanwhile.
+// pause stands still at the end of a part of a run, or before a kill, for as long as a file
+// of the tests' names it, and says by another file that it does: they end somebody meanwhile.
 func pause(part string) {
 	held := filepath.Join(faultsDir, "part-"+part)
 	if _, err := os.Stat(held); err != nil {

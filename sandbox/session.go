@@ -204,6 +204,7 @@ func (s *Session) Signal(sig syscall.Signal) error {
 
 // Kill ends the container at once: its first process sees the end of file.
 func (s *Session) Kill() {
+	pause(pointKill)
 	s.kill.Do(func() {
 		close(s.cut)
 		s.entry.Close()

@@ -26,6 +26,9 @@ const (
 	PartReport  = "report"  // the gate's end
 )
 
+// pointKill is no part: it is where the tests hold up a kill.
+const pointKill = "kill"
+
 // tracer tells the parts of a run as they end.
 type tracer struct {
 	tell  func(Part) // may be nil

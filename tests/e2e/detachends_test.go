@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,7 +15,7 @@ import (
 // TestDetachGivenUp: until the command is about to run, the start is the caller's: its
 // signals end it, and its death too.
 func TestDetachGivenUp(t *testing.T) {
-	gone := wantNothingLeftIn(t, 20*time.Second)
+	gone := wantNothingLeft(t)
 	for sig, status := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGHUP: 129, syscall.SIGKILL: -1} {
 		dir := faultyProject(t, "before", "sleep 1000")
 		l := call{dir: dir, bin: faulty}.start(t, append([]string{"-d"}, allowed...), "true")
@@ -34,7 +33,7 @@ func TestDetachGivenUp(t *testing.T) {
 // TestDetachKilled: with the supervisor go the container and the gate, and who waits
 // hears of it, also afterwards.
 func TestDetachKilled(t *testing.T) {
-	gone := wantNothingLeftIn(t, 10*time.Second)
+	gone := wantNothingLeft(t)
 	c := call{dir: project(t)}
 	name := detached(t, c, allowed, sh("echo begun; while sleep 0.05; do echo tick; done")...)
 	l := c.startAny(t, "wait", name)
@@ -56,7 +55,7 @@ func TestDetachKilled(t *testing.T) {
 // TestDetachSignals: a hang-up means nothing to a supervisor, the end of the machine
 // that of the sandbox.
 func TestDetachSignals(t *testing.T) {
-	gone := wantNothingLeftIn(t, stopLimit)
+	gone := wantNothingLeft(t)
 	c := call{dir: project(t)}
 	name := detached(t, c, []string{"--net", "none"}, sh("trap 'echo one' USR1; trap 'exit 5' TERM; echo ready; while :; do sleep 0.05; done")...)
 	said := func(text string) {
@@ -83,7 +82,7 @@ func TestDetachSignals(t *testing.T) {
 // TestDetachIsWatched: what is looked at while a user is there is looked at without
 // one, and told to who asks later.
 func TestDetachIsWatched(t *testing.T) {
-	gone := wantNothingLeftIn(t, stopLimit)
+	gone := wantNothingLeft(t)
 	c := call{dir: project(t)}
 	name := detached(t, c, allowed, sh("echo evil >.envrc; curl -s http://evil.test/; echo ready; sleep 1000")...)
 	waitUntil(t, runTimeout, "ready", func() bool { return strings.Contains(c.do(t, "output", name).stdout, "ready\n") })

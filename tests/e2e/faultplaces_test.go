@@ -55,7 +55,7 @@ func TestFullDisk(t *testing.T) {
 		return x.end(), x
 	}
 	t.Run("from the start", func(t *testing.T) {
-		gone, disk := wantNoTrace(t, faultLimit, false), smallDisk(t, "64m")
+		gone, disk := wantNoTrace(t, false), smallDisk(t, "64m")
 		fill(t, disk, 0)
 		c := call{dir: project(t), env: []string{"XDG_STATE_HOME=" + disk}}
 		o := c.aisb(t, allowed, sh("touch ran")...)
@@ -63,7 +63,7 @@ func TestFullDisk(t *testing.T) {
 		gone()
 	})
 	t.Run("from the start, and no floor wanted", func(t *testing.T) {
-		gone, disk := wantNoTrace(t, faultLimit, false), smallDisk(t, "64m")
+		gone, disk := wantNoTrace(t, false), smallDisk(t, "64m")
 		fill(t, disk, 0)
 		c := call{dir: project(t), env: []string{"XDG_STATE_HOME=" + disk}}
 		o := c.aisb(t, append([]string{"--min-free", "0"}, allowed...), sh("touch ran")...)
@@ -72,14 +72,14 @@ func TestFullDisk(t *testing.T) {
 		gone()
 	})
 	t.Run("in the middle of the start", func(t *testing.T) {
-		gone, disk := wantNoTrace(t, faultLimit, false), smallDisk(t, "64m")
+		gone, disk := wantNoTrace(t, false), smallDisk(t, "64m")
 		o, x := held(t, disk, "--min-free", "0")
 		wantRefusedStart(t, x.cmd.Dir, o, 125, "no space left on device")
 		wantIn(t, "hint", o.stderr, "make room")
 		gone()
 	})
 	t.Run("while the command runs", func(t *testing.T) {
-		gone, disk := wantNoTrace(t, faultLimit, false), smallDisk(t, "64m")
+		gone, disk := wantNoTrace(t, false), smallDisk(t, "64m")
 		l := call{dir: project(t), env: []string{"XDG_STATE_HOME=" + disk}}.start(t, append([]string{"--min-free", "32m"}, allowed...), sh("echo ready; sleep 1000")...)
 		l.waitOut("ready\n")
 		fill(t, disk, 16<<20)
@@ -128,7 +128,7 @@ func TestUnusablePlaces(t *testing.T) {
 		{"missing", "XDG_RUNTIME_DIR", missing, "no private directory for run-time files", "log in as that user"},
 	} {
 		t.Run(tt.what+" "+tt.name, func(t *testing.T) {
-			gone := wantNoTrace(t, faultLimit, false)
+			gone := wantNoTrace(t, false)
 			dir := tt.dir(t)
 			c := call{dir: project(t), env: []string{tt.name + "=" + dir}}
 			o := c.aisb(t, allowed, sh("touch ran")...)
@@ -145,7 +145,7 @@ func TestFewDescriptors(t *testing.T) {
 	worked := 0
 	for _, limit := range []int{8, 16, 32, 64, 256} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
-			gone, mark := wantNoTrace(t, faultLimit, false), internet.mark()
+			gone, mark := wantNoTrace(t, false), internet.mark()
 			c := call{dir: project(t), enter: []string{"/usr/bin/prlimit", fmt.Sprintf("--nofile=%d:%d", limit, limit), "--"}}
 			o := c.aisb(t, allowed, sh("touch ran; "+tries)...)
 			if o.status == 0 {

@@ -3,15 +3,14 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // faultSteps are the steps at which all stand still, and the points of the tests' own
@@ -29,7 +28,7 @@ var faultSteps = map[string]string{
 	"drop":    "proved",       // proved; pid 1 is root
 	"streams": "dropped",      // pid 1 has nothing any more
 	"running": "",
-	"stop":    "",             // the command has been asked to end
+	"stop":    "part-kill",    // the command has been asked to end, and hasn't
 	"ended":   "ended",        // pid 1 knows of the command's end, nobody else
 	"cleanup": "part-command", // aisb knows
 	"scan":    "part-cleanup", // the container is gone
@@ -47,7 +46,7 @@ type struck struct {
 // tries are what the command of each of these runs does: past the gate, which must fail,
 // and through it.
 const tries = `curl -s -o /dev/null --max-time 1 --noproxy '*' http://` + originAddr + `/past
-	curl -s -o /dev/null --max-time 2 http://allowed.test/listed
+	curl -s -o /dev/null --max-time 5 http://allowed.test/listed
 	`
 
 // begin starts a run and returns when it has come to the step.
@@ -61,6 +60,14 @@ func (f fault) begin(t *testing.T, secret canary) *struck {
 	x := &struck{fault: f}
 	script := "touch ran\n" + tries + "exit 7"
 	switch {
+	case f.step == "stop": // it is killed only once the others go on
+		c.dir = faultyProject(t, point, "")
+		dir := filepath.Join(c.dir, ".aisb-faults")
+		if err := os.Chmod(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		x.hold = filepath.Join(dir, point)
+		script = "trap 'echo stopping; read x; exit 7' TERM; touch ran; echo ready; while :; do sleep 0.02; done"
 	case point != "":
 		c.dir = faultyProject(t, point, ": >"+inFaults("here")+"; while [ -e "+inFaults(point)+" ]; do sleep 0.01; done")
 		dir := filepath.Join(c.dir, ".aisb-faults")
@@ -73,12 +80,9 @@ func (f fault) begin(t *testing.T, secret canary) *struck {
 		bin := holdingPodman(t, f.step == "podman")
 		c.env = append(c.env, "PATH="+bin+":/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
 		x.hold, x.here = filepath.Join(bin, "hold"), filepath.Join(bin, "here")
-	case f.step == "running":
-		c.dir = project(t)
-		script = "touch ran; echo ready; read x\n" + tries + "exit 7"
 	default:
 		c.dir = project(t)
-		script = "trap 'echo stopping; read x; exit 7' TERM; touch ran; echo ready; while :; do sleep 0.02; done"
+		script = "touch ran; echo ready; read x\n" + tries + "exit 7"
 	}
 	flags := slices.Concat([]string{"-e", "CANARY"}, f.flags, allowed)
 	if f.detached {
@@ -179,6 +183,7 @@ func (x *struck) strike() {
 	if how == 0 {
 		how = syscall.SIGKILL
 	}
+	undone := x.undone()
 	for _, pid := range pids {
 		if err := syscall.Kill(pid, how); err != nil && alive(pid) {
 			x.t.Fatalf("%s, process %d: %v", x.who, pid, err)
@@ -195,12 +200,47 @@ func (x *struck) strike() {
 	if how == syscall.SIGSTOP { // the user has had enough
 		x.signal(syscall.SIGTERM)
 	}
+	undone()
+}
+
+// undone returns a function that waits until whoever the fault tells to give the start
+// up has heard of it, where pid 1 would otherwise be faster: it cuts the lifeline then,
+// which is a socket of its own.
+func (x *struck) undone() func() {
+	pid := x.cmd.Process.Pid
+	switch {
+	case strings.HasPrefix(faultSteps[x.step], "part-") || x.ran:
+		return func() {} // aisb itself stands still
+	case x.who == "caller":
+		pid = find("aisb-supervisor")[0]
+	case x.who != "aisb" || x.how != syscall.SIGTERM:
+		return func() {}
+	}
+	before := sockets(pid)
+	return func() {
+		x.t.Helper()
+		waitUntil(x.t, runTimeout, "the lifeline is cut", func() bool { return sockets(pid) < before })
+	}
+}
+
+// sockets counts those that a process has open.
+func sockets(pid int) int {
+	fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid)) // the pattern is well formed
+	n := 0
+	for _, fd := range fds {
+		if to, err := os.Readlink(fd); err == nil && strings.HasPrefix(to, "socket:") {
+			n++
+		}
+	}
+	return n
 }
 
 // goOn lets the others move again.
 func (x *struck) goOn() {
 	x.t.Helper()
 	switch {
+	case x.step == "stop" && x.who == "pid 1":
+		// It ends by that. Killed meanwhile, it would have ended as it was asked to.
 	case x.hold != "":
 		if err := os.Remove(x.hold); err != nil {
 			x.t.Fatal(err)
@@ -228,39 +268,20 @@ func (x *struck) has(name string) bool {
 }
 
 // traces are what runs may leave: leftovers, volumes, and podman's own processes.
-func traces(t *testing.T) map[string]bool {
+func traces(t *testing.T) (map[string]bool, error) {
 	t.Helper()
-	out := leftovers(t)
-	for name := range strings.FieldsSeq(asUser(t, "podman", "volume", "ls", "--quiet")) {
-		out["volume "+name] = true
-	}
+	out, err := leftovers(t)
+	err = errors.Join(err, podmanLists(t, "volume", out, "volume", "ls", "--quiet"))
 	for _, p := range processes() {
 		if filepath.Base(p.args[0]) == "podman" && slices.Contains(p.args, "--rm") {
 			out[fmt.Sprintf("process podman %d", p.pid)] = true
 		}
 	}
-	return out
+	return out, err
 }
 
-// wantNoTrace is wantNothingLeftIn for traces, perhaps but for the run's directory.
-func wantNoTrace(t *testing.T, limit time.Duration, butDir bool) func() {
+// wantNoTrace is wantNothingLeft for traces, perhaps but for the run's directory.
+func wantNoTrace(t *testing.T, butDir bool) func() {
 	t.Helper()
-	before := traces(t)
-	return func() {
-		t.Helper()
-		var left map[string]bool
-		for deadline := time.Now().Add(limit); ; time.Sleep(20 * time.Millisecond) {
-			left = traces(t)
-			maps.DeleteFunc(left, func(what string, _ bool) bool {
-				return before[what] || butDir && strings.HasPrefix(what, agent.runtime)
-			})
-			if len(left) == 0 {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Errorf("left behind: %q", slices.Sorted(maps.Keys(left)))
-				return
-			}
-		}
-	}
+	return wantGone(t, traces, func(what string) bool { return butDir && strings.HasPrefix(what, agent.runtime) })
 }

@@ -128,15 +128,11 @@ func (f fault) name() string {
 // with each, and is tried with inner.
 var networked = map[string]bool{"aisb": true, "gate": true, "pasta": true, "pid 1": true}
 
-// faultLimit bounds how long the rest of a run whose aisb was killed may take to go:
-// podman's own removal of a container takes its time on a busy machine.
-const faultLimit = 20 * time.Second
-
 // TestFaultTable strikes each process at each step of a start and of a stop, while the
 // others stand still: nothing is left, nothing gets out, and whoever is left says what
 // happened.
 func TestFaultTable(t *testing.T) {
-	secret, gone := newCanary(t), wantNoTrace(t, faultLimit, false)
+	secret, gone := newCanary(t), wantNoTrace(t, false)
 	struck := 0
 	for _, f := range faultTable {
 		if f.backend != "" && f.backend != backend || backend == "pasta" && !networked[f.who] {
@@ -172,7 +168,7 @@ func age(t *testing.T, pattern string) {
 
 // try strikes and looks.
 func (f fault) try(t *testing.T, secret canary) {
-	gone, mark := wantNoTrace(t, faultLimit, f.dir), internet.mark()
+	gone, mark := wantNoTrace(t, f.dir), internet.mark()
 	x := f.begin(t, secret)
 	x.strike()
 	x.goOn()

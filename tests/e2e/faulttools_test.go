@@ -45,7 +45,7 @@ func TestOddPodman(t *testing.T) {
 		{"says something else first", hello(`{"stage":"start"}`), 125, `entrypoint said "start" first`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			gone := wantNoTrace(t, faultLimit, false)
+			gone := wantNoTrace(t, false)
 			c := call{dir: project(t), env: standIn(t, "podman", "case \" $* \" in *' run --rm '*) ;; *) exec /usr/bin/podman \"$@\" ;; esac\n"+tt.script+"\n")}
 			o := c.aisb(t, allowed, sh("touch ran")...)
 			killChildren(t, "sleep", "1000")
@@ -84,7 +84,7 @@ func TestOddPasta(t *testing.T) {
 		{"is killed", "kill -9 $$", 125, "pasta"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			gone := wantNoTrace(t, faultLimit, false)
+			gone := wantNoTrace(t, false)
 			c := call{dir: project(t), env: standIn(t, "pasta", "case \" $* \" in *' --version '*) exec /usr/bin/pasta \"$@\" ;; esac\n"+tt.script+"\n")}
 			o := c.aisb(t, append([]string{"--net-backend", "pasta"}, allowed...), sh("touch ran")...)
 			wantRefusedStart(t, c.dir, o, tt.status, tt.part)

@@ -68,7 +68,7 @@ func (g *standalone) lines(t *testing.T) []gateLine {
 func (g *standalone) waitLine(t *testing.T, what string, ok func(gateLine) bool) gateLine {
 	t.Helper()
 	var found gateLine
-	waitUntil(t, 5*time.Second, what+" in the log:\n"+g.stdout.String(), func() bool {
+	waitUntil(t, goneLimit, what+" in the log:\n"+g.stdout.String(), func() bool {
 		for _, l := range g.lines(t) {
 			if ok(l) {
 				found = l
@@ -173,7 +173,7 @@ func dialAsUser(t *testing.T, addr string) net.Conn {
 // waitClosed waits until the gate takes no connection any more.
 func (g *standalone) waitClosed(t *testing.T) {
 	t.Helper()
-	waitUntil(t, 5*time.Second, "no new connection is taken", func() bool {
+	waitUntil(t, goneLimit, "no new connection is taken", func() bool {
 		conn, err := net.Dial("tcp", g.addr)
 		if err == nil {
 			conn.Close()
@@ -187,9 +187,13 @@ func (g *standalone) waitClosed(t *testing.T) {
 	}
 }
 
+// drain is how long a gate of these tests waits for a tunnel that doesn't end. A test
+// has long failed then.
+const drain = runTimeout
+
 // Point 9: SIGTERM lets an open tunnel end and then ends the gate.
 func TestPoint9TermDrains(t *testing.T) {
-	g := startGate(t, "--allow", "evil.test:8080+tcp", "--drain", "20s")
+	g := startGate(t, "--allow", "evil.test:8080+tcp", "--drain", drain.String())
 	dialAsUser(t, g.addr).Close() // one that came and went is nothing to wait for
 	conn, rw := g.tunnel(t)
 	if err := echo(rw, "first"); err != nil {
@@ -201,7 +205,7 @@ func TestPoint9TermDrains(t *testing.T) {
 		t.Errorf("the tunnel while the gate drains: %v", err)
 	}
 	conn.Close()
-	o := g.wait(5 * time.Second)
+	o := g.wait(goneLimit)
 	o.wantStatus(t, 0)
 	if lines := g.lines(t); lines[len(lines)-1].Event != "exit" {
 		t.Errorf("the last line is %+v", lines[len(lines)-1])
@@ -210,7 +214,7 @@ func TestPoint9TermDrains(t *testing.T) {
 
 // Point 9: a second SIGTERM ends it at once, tunnel or not.
 func TestPoint9SecondTerm(t *testing.T) {
-	g := startGate(t, "--allow", "evil.test:8080+tcp", "--drain", "20s")
+	g := startGate(t, "--allow", "evil.test:8080+tcp", "--drain", drain.String())
 	_, rw := g.tunnel(t)
 	if err := echo(rw, "first"); err != nil {
 		t.Fatal(err)
@@ -218,7 +222,7 @@ func TestPoint9SecondTerm(t *testing.T) {
 	g.signal(syscall.SIGTERM)
 	g.waitClosed(t)
 	g.signal(syscall.SIGTERM)
-	g.wait(time.Second).wantStatus(t, 0)
+	g.wait(stopLimit).wantStatus(t, 0)
 	if err := echo(rw, "second"); err == nil {
 		t.Error("the tunnel outlived its gate")
 	}
@@ -273,7 +277,7 @@ func TestGateBadStart(t *testing.T) {
 		wantIn(t, "error", o.stderr, "aisb: error: ", tt.part, "aisb: hint: ")
 	}
 	g := startGate(t)
-	wantIn(t, "warning", g.stderr.String(), "aisb: warning: there is no rule")
+	g.waitErr("aisb: warning: there is no rule")
 	wantIn(t, "answer", g.curl(t, "-i", "http://allowed.test/").stdout, "403 Blocked by aisb: not-listed")
 }
 
@@ -282,7 +286,7 @@ func TestGateServesItsUserAlone(t *testing.T) {
 	g := startGate(t, "--allow", "allowed.test")
 	mark := internet.mark()
 	via := &url.URL{Scheme: "http", Host: g.addr}
-	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{Proxy: http.ProxyURL(via), DisableKeepAlives: true}}
+	client := http.Client{Timeout: goneLimit, Transport: &http.Transport{Proxy: http.ProxyURL(via), DisableKeepAlives: true}}
 	resp, err := client.Get("http://allowed.test/")
 	if err == nil {
 		body, _ := io.ReadAll(resp.Body)

@@ -90,10 +90,10 @@ func TestHostileImage(t *testing.T) {
 		wantNoPacket(t, wire)
 	})
 	t.Run("restarted", func(t *testing.T) {
-		gone := wantNothingLeftIn(t, dogLimit)
+		gone := wantNothingLeft(t)
 		l := call{dir: project(t)}.startAny(t, args("/usr/local/bin/aisb", "gate", "--listen", "127.0.0.1:4000", "--allow", "x.test")...)
 		l.waitOut("listening")
-		name := podman(t, "ps", "--format={{.Names}}")
+		name := containerName(t)
 		call{dir: agent.home, bin: "/usr/bin/podman"}.do(t, "restart", "--time=1", name)
 		l.wait(runTimeout)
 		gone()
@@ -136,7 +136,7 @@ func TestHostileImageControl(t *testing.T) {
 	packets := strings.Join(wire.seen(t), "\n")
 	wantIn(t, "what left the host", packets, "protocol 6 ", "protocol 17 ", "to "+evilAddr)
 
-	faults := faultyProject(t, "before", "curl -s --max-time 1 --noproxy '*' http://"+evilAddr+"/early || true")
+	faults := faultyProject(t, "before", "curl -s --max-time 20 --noproxy '*' http://"+evilAddr+"/early || true")
 	o := call{dir: faults, bin: faulty}.aisb(t, append([]string{"--net-backend", "pasta"}, allowed...), "true")
 	o.wantStatus(t, 0)
 	wantIn(t, "what left the host", strings.Join(wire.seen(t), "\n"), "GET /early")

@@ -47,8 +47,11 @@ func anotherHost(t *testing.T, script string) (pid int, enter []string) {
 	return holder.Process.Pid, enter
 }
 
-// ipv6Only joins a host without IPv4 with the internet.
-const ipv6Only = `ip link add up6 type veth peer name down6 netns $1
+// ipv6Only joins a host without IPv4 with the internet, in the place of an earlier one:
+// the kernel takes that one's link away when it comes to it (cleanup_net in
+// net/core/net_namespace.c).
+const ipv6Only = `nsenter --net=/proc/$1/ns/net ip link del down6 2>/dev/null || true
+	ip link add up6 type veth peer name down6 netns $1
 	ip -6 addr add ` + sixHost + `/64 dev up6 nodad
 	ip link set up6 up
 	nsenter --net=/proc/$1/ns/net ip -6 addr add ` + sixRouter + `/64 dev down6 nodad

@@ -70,7 +70,7 @@ func (c call) startAny(t *testing.T, args ...string) *live {
 		if err := l.cmd.Process.Signal(syscall.SIGTERM); err == nil {
 			select {
 			case <-l.ended:
-			case <-time.After(5 * time.Second):
+			case <-time.After(goneLimit): // killed it would leave its container to the next test
 			}
 		}
 		l.cmd.Process.Kill()
@@ -140,12 +140,14 @@ func (l *live) say(line string) {
 }
 
 // child is the pid of the only process of a role that the run with this aisb
-// has started. Tests run one after another, so there is one.
+// has started. Tests run one after another, so there is one, as soon as what an earlier
+// one has ended is gone.
 func child(t *testing.T, role string) int {
 	t.Helper()
-	pids := find(role)
-	if len(pids) != 1 {
-		t.Fatalf("%d processes are %s, want 1: %v", len(pids), role, pids)
-	}
+	var pids []int
+	waitUntil(t, goneLimit, "one process is "+role, func() bool {
+		pids = find(role)
+		return len(pids) == 1
+	})
 	return pids[0]
 }

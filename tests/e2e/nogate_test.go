@@ -129,13 +129,13 @@ func TestNoGateFollows(t *testing.T) {
 	ask := func(url string) string {
 		l.say(url)
 		asked++
-		waitUntil(t, 10*time.Second, "an answer from inside", func() bool { return strings.Count(l.stdout.String(), ">\n") >= asked })
+		waitUntil(t, runTimeout, "an answer from inside", func() bool { return strings.Count(l.stdout.String(), ">\n") >= asked })
 		lines := strings.Split(strings.TrimSpace(l.stdout.String()), "\n")
 		return lines[len(lines)-1]
 	}
 	until := func(url, want string) {
 		t.Helper()
-		waitUntil(t, 15*time.Second, url+" is "+want, func() bool { return ask(url) == want })
+		waitUntil(t, runTimeout, url+" is "+want, func() bool { return ask(url) == want })
 	}
 	if got := ask("http://move.test/"); got != "<200 "+originAddr+">" {
 		t.Fatalf("at first: %s", got)
@@ -149,7 +149,7 @@ func TestNoGateFollows(t *testing.T) {
 
 	names.Set("move.test", fakes.Answer{Rcode: dns.RcodeServerFailure})
 	const told = "warning: move.test:80 is not open"
-	waitUntil(t, 15*time.Second, "the dead name server is told of", func() bool { return strings.Contains(l.stderr.String(), told) })
+	waitUntil(t, runTimeout, "the dead name server is told of", func() bool { return strings.Contains(l.stderr.String(), told) })
 	time.Sleep(3 * time.Second) // longer than an address would stay that its name has lost
 	if got := ask("http://move.test/"); got != "<200 "+evilAddr+">" {
 		t.Errorf("with a dead name server: %s", got)
@@ -191,7 +191,7 @@ func TestNoGateForeignElement(t *testing.T) {
 	l := call{dir: dir, bin: faulty}.start(t, noGate, sh("echo ready; sleep 1000")...)
 	l.waitOut("ready\n")
 	time.Sleep(time.Second) // some look-ups of its own
-	call{dir: agent.home, bin: "/usr/bin/podman"}.do(t, "exec", podman(t, "ps", "--format={{.Names}}"),
+	call{dir: agent.home, bin: "/usr/bin/podman"}.do(t, "exec", containerName(t),
 		"/usr/sbin/nft", "add", "element", "inet", "aisb", "open4", "{ "+evilAddr+" . 80 }")
 	o := l.wait(dogLimit)
 	o.wantStatus(t, 78)

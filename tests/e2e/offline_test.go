@@ -121,12 +121,12 @@ func TestPodmanByHand(t *testing.T) {
 		{"remove", [][]string{{"rm", "--force", "--time=0"}}, 137, "aisb: error: the container's pid 1 ended without handing over a status"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			gone := wantNothingLeftIn(t, dogLimit)
+			gone := wantNothingLeft(t)
 			mark := internet.mark()
 			dir := project(t)
 			l := call{dir: dir}.start(t, allowed, sh("echo start >>/project/starts\n"+restless)...)
 			l.waitOut("ready\n")
-			name := podman(t, "ps", "--format={{.Names}}")
+			name := containerName(t)
 			for _, args := range tt.do {
 				// What podman makes of a container that goes is its business.
 				o := call{dir: agent.home, bin: "/usr/bin/podman"}.do(t, append(args, name)...)

@@ -80,7 +80,7 @@ func TestOpenedInner(t *testing.T) {
 	other := call{dir: project(t)}.start(t, []string{"--net-backend", "pasta", "--allow", "n1.test"}, sh(`echo "$http_proxy ready"; read x`)...)
 	other.waitOut(" ready\n")
 	proxy, _, _ := strings.Cut(other.stdout.String(), " ")
-	names := podman(t, "ps", "--format={{.Names}}")
+	names := containerName(t)
 	l := call{dir: faultyProject(t, "blind", ""), bin: faulty}.start(t, []string{"--net-backend", "inner", "--allow", "n0.test"}, sh(`echo ready
 		read x
 		curl -sS --max-time 5 http://n0.test/own

@@ -93,11 +93,10 @@ func TestPipes(t *testing.T) {
 		}
 	})
 	t.Run("background process keeps stdout", func(t *testing.T) {
-		begin := time.Now()
-		o := aisb(t, allowed, sh("sleep 30 & echo done")...)
+		o := aisb(t, allowed, sh("sleep 1000 & echo done")...) // which is longer than runTimeout
 		o.wantStatus(t, 0)
-		if o.stdout != "done\n" || time.Since(begin) > 20*time.Second {
-			t.Errorf("%q after %v", o.stdout, time.Since(begin))
+		if o.stdout != "done\n" {
+			t.Errorf("%q", o.stdout)
 		}
 	})
 }

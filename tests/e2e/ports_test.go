@@ -114,6 +114,7 @@ func TestPublishOfASandboxThatStandsStill(t *testing.T) {
 	l.waitOut("listening\n")
 	pid1 := child(t, "aisb-entry")
 	syscall.Kill(pid1, syscall.SIGSTOP)
+	waitStopped(t, pid1)
 	defer syscall.Kill(pid1, syscall.SIGCONT)
 	got := make(chan string, 1)
 	go func() { got <- readAs(t, agent.uid, port) }()

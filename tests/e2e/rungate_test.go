@@ -11,7 +11,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestRunsGateServesItsRunAlone: another process of the same user, outside the
@@ -32,7 +31,7 @@ func TestRunsGateServesItsRunAlone(t *testing.T) {
 	internet.wantSilence(t, mark)
 	l.say("")
 	l.waitOut("origin GET allowed.test /") // the run itself is served
-	o = l.wait(10 * time.Second)
+	o = l.wait(runTimeout)
 	wantIn(t, "receipt", o.stderr, "outside this sandbox")
 }
 

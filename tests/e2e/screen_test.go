@@ -221,7 +221,7 @@ func TestTerminalIsLeftClean(t *testing.T) {
 			s.start(call{dir: project(t)}, nil, runArgs(allowed, sh(draw+c.then)...)...)
 			s.waitScreen("ready")
 			if c.end != nil {
-				c.end(s, podman(t, "ps", "--format={{.Names}}"))
+				c.end(s, containerName(t))
 			}
 			shown := s.end(c.status)
 			wantIn(t, "screen", shown, "\x1b[<1u", "\x1b[?1049l", "\x1b[r", "\x1b[?25h", "\x1b[?1003l\x1b[?1006l\x1b[?2004l", "\x1b[22;0t\x1b]0;title\a", "\x1b[23;0t", "\x1b[0m")

@@ -167,14 +167,18 @@ func TestPoint6EnvFile(t *testing.T) {
 	wantIn(t, "error", o.stderr, "keys.env.missing", "aisb: hint: ")
 }
 
-// containerName is the name of the only running container.
+// containerName is the name of the only running container, as child has it.
 func containerName(t *testing.T) string {
 	t.Helper()
-	names := strings.Fields(asUser(t, "podman", "ps", "--format", "{{.Names}}"))
-	if len(names) != 1 {
-		t.Fatalf("running containers: %q", names)
+	var names map[string]bool
+	waitUntil(t, goneLimit, "one container runs", func() bool {
+		names = map[string]bool{}
+		return podmanLists(t, "", names, "ps", "--format", "{{.Names}}") == nil && len(names) == 1
+	})
+	for name := range names {
+		return strings.TrimSpace(name)
 	}
-	return names[0]
+	return ""
 }
 
 // TestNoCoreFilesAllowed: a hard limit of 0 can't be raised, and is as good as

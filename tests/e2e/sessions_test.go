@@ -46,7 +46,7 @@ func TestStopOfSandboxes(t *testing.T) {
 		args   []string
 		status int
 	}{
-		"by its own":  {"trap 'exit 7' TERM; echo ready; while :; do sleep 0.05; done", nil, 7},
+		"by its own":  {"trap 'exit 7' TERM; echo ready; while :; do sleep 0.05; done", []string{"-t", "60"}, 7},
 		"deaf":        {"trap '' TERM; echo ready; while :; do sleep 0.05; done", nil, 137},
 		"at once":     {"trap 'exit 7' TERM; echo ready; while :; do sleep 0.05; done", []string{"-t", "0"}, 137},
 		"all of them": {"echo ready; sleep 1000", []string{"--all"}, 143},
@@ -67,7 +67,7 @@ func TestStopOfSandboxes(t *testing.T) {
 				t.Errorf("stop took %v and said %q", o.took, o.stdout)
 			}
 			t.Logf("stop took %v", o.took)
-			r := l.wait(2 * time.Second)
+			r := l.wait(runTimeout)
 			r.wantStatus(t, tt.status)
 			wantIn(t, "receipt", r.stderr, "ended after")
 		})
@@ -80,6 +80,7 @@ func TestExecOfAPausedSandbox(t *testing.T) {
 	s := waiting(t)
 	pid1 := child(t, "aisb-entry")
 	syscall.Kill(pid1, syscall.SIGSTOP) // from above, where pid 1 is a process like others
+	waitStopped(t, pid1)
 	o := s.exec(t, "", "true")
 	o.wantStatus(t, 125)
 	wantIn(t, "message", o.stderr, "the sandbox doesn't answer", "podman unpause")
@@ -106,7 +107,7 @@ func TestSandboxThatStarts(t *testing.T) {
 	wantIn(t, "message", o.stderr, "aisb: error: the sandbox is still starting", "aisb: hint: ")
 	s.c.do(t, "stop", s.name).wantStatus(t, 0)
 	gone()
-	o = l.wait(stopLimit)
+	o = l.wait(runTimeout)
 	o.wantStatus(t, 143)
 	wantIn(t, "message", o.stderr, "aisb: error: stopped before the command ran")
 }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestShare: a directory that a running sandbox with other rights uses is refused,
@@ -69,7 +68,7 @@ func TestShare(t *testing.T) {
 	if err := first.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	first.wait(5 * time.Second)
+	first.wait(runTimeout)
 	call{dir: dir}.aisb(t, other, "true").wantStatus(t, 0)
 	gone()
 }

@@ -128,7 +128,7 @@ func (x *terminal) wait(want int) {
 	x.t.Helper()
 	select {
 	case <-x.ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(runTimeout):
 		x.t.Fatalf("did not end:\n%s", x.screen)
 	}
 	if got := x.cmd.ProcessState.ExitCode(); got != want {
@@ -243,7 +243,7 @@ func TestTerminalHangup(t *testing.T) {
 	}
 	select {
 	case <-x.ended:
-	case <-time.After(3 * time.Second):
+	case <-time.After(runTimeout):
 		t.Error("the run outlives its terminal")
 	}
 	gone()

@@ -246,7 +246,7 @@ func TestUninstall(t *testing.T) {
 	}
 
 	got := w.uninstall(t, 0, "--stop", "--yes", "--keep", "homes,logs")
-	front.wait(stopLimit).wantStatus(t, 143)
+	front.wait(runTimeout).wantStatus(t, 143)
 	for name, want := range map[string]string{
 		"home aisb-home": "kept as --keep says", "home second": "kept as --keep says", "logs ~/.local/state/aisb/runs": "kept as --keep says",
 		tag: "removed ", "image layers without a name": "removed ", "container aisb-dead": "removed ", "image name localhost/aisb-from:0123": "removed ",

@@ -169,7 +169,7 @@ func upgrade(t *testing.T, first, second string) {
 	o.wantStatus(t, 7)
 	wantIn(t, "receipt", o.stderr, "ended after", "with status 7", "reached allowed.test:80", "refused evil.test")
 	c.bin = second
-	o = c.do(t, "stop", "alone")
+	o = c.do(t, "stop", "-t", "60", "alone")
 	o.wantStatus(t, 0)
 	gone()
 	for what, l := range map[string]*live{"wait": waiter, "attach": attached} {

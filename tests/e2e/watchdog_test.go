@@ -59,7 +59,7 @@ func TestWatchdogFence(t *testing.T) {
 	l := call{dir: project(t)}.start(t, allowed, sh("echo ready; sleep 1000")...)
 	l.waitOut("ready\n")
 	// Its status is nobody's business: the container may be gone before it has one.
-	call{dir: agent.home, bin: "/usr/bin/podman"}.do(t, "exec", podman(t, "ps", "--format={{.Names}}"),
+	call{dir: agent.home, bin: "/usr/bin/podman"}.do(t, "exec", containerName(t),
 		"/usr/sbin/nft", "add", "rule", "inet", "aisb", "output", "accept")
 	o := l.wait(dogLimit)
 	o.wantStatus(t, 78)
@@ -73,7 +73,8 @@ func TestFenceChangedAtTheEnd(t *testing.T) {
 	gone := wantNothingLeft(t)
 	l := call{dir: project(t)}.start(t, allowed, sh("echo ready; read x; exit 5")...)
 	l.waitOut("ready\n")
-	podman(t, "exec", podman(t, "ps", "--format={{.Names}}"), "/usr/sbin/nft", "add", "rule", "inet", "aisb", "output", "accept")
+	// The watchdog may be faster, and then podman has no status of it.
+	call{dir: agent.home, bin: "/usr/bin/podman"}.do(t, "exec", containerName(t), "/usr/sbin/nft", "add", "rule", "inet", "aisb", "output", "accept")
 	l.say("")
 	o := l.wait(dogLimit)
 	o.wantStatus(t, 78)
@@ -85,7 +86,7 @@ func TestFenceChangedAtTheEnd(t *testing.T) {
 func TestWatchdogSameAgain(t *testing.T) {
 	l := call{dir: project(t)}.start(t, allowed, sh("echo ready; read x; exit 5")...)
 	l.waitOut("ready\n")
-	podman(t, "exec", podman(t, "ps", "--format={{.Names}}"), "/usr/sbin/nft", "add table ip x; delete table ip x")
+	podman(t, "exec", containerName(t), "/usr/sbin/nft", "add table ip x; delete table ip x")
 	lookTwice()
 	l.say("")
 	l.wait(dogLimit).wantStatus(t, 5)
