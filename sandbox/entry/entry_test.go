@@ -98,8 +98,8 @@ func TestCommandRunsWithNothing(t *testing.T) {
 	if !strings.Contains(r.Direct, "refused") {
 		t.Errorf("direct connection: %s", r.Direct)
 	}
-	if b.outside.leaked > 0 {
-		t.Errorf("the canary saw %d connections", b.outside.leaked)
+	if n := b.outside.came(); n > 0 {
+		t.Errorf("the canary saw %d connections", n)
 	}
 	info, err := os.Stat(filepath.Join(b.layout.Project, "ran"))
 	if err != nil || info.Sys().(*syscall.Stat_t).Uid != 101000 {
@@ -231,7 +231,7 @@ func TestEndOfAisbEndsAll(t *testing.T) {
 	if status := b.wait(); status != killed {
 		t.Errorf("status %d, want %d", status, killed)
 	}
-	if took := time.Since(began); took > 2*time.Second {
+	if took := time.Since(began); took > 10*time.Second { // at once, as far as a busy machine goes
 		t.Errorf("it took %v", took)
 	}
 	for _, f := range []*os.File{o.files[1], o.status} {

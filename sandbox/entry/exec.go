@@ -60,11 +60,11 @@ func (x *execs) serve(f *os.File) {
 		_ = conn.Send(handshake.Stage{Stage: fail.stage, Error: fail.err.Error(), Hint: fail.hint, Status: fail.status})
 		return
 	}
-	defer x.leave()
 	_ = conn.Send(handshake.Stage{Stage: handshake.Stdio}, ours...) // an error is the end of file for listen
 	closeAll(ours)
 	go p.listen(conn)
 	<-p.ended
+	x.leave() // before it is told: whoever hears of it may ask for the next one
 	_ = conn.Send(handshake.Stage{Stage: handshake.Exit, Status: p.status})
 }
 

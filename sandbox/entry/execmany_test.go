@@ -3,7 +3,9 @@ package entry
 import (
 	"bufio"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/aisb-dev/aisb/gate/fdmsg"
 	"github.com/aisb-dev/aisb/sandbox/handshake"
 )
 
@@ -41,7 +44,7 @@ func TestExecMany(t *testing.T) {
 	for _, a := range open {
 		a.conn.Close()
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(30 * time.Second); ; {
 		a := b.exec(self("exit", "4"))
 		if a.stage.Error == "" {
 			if status := a.wait(); status != 4 {
@@ -54,6 +57,49 @@ func TestExecMany(t *testing.T) {
 		}
 	}
 	b.ends()
+}
+
+// TestExecsAreCounted: whoever has heard of the end of a command may ask for another one.
+func TestExecsAreCounted(t *testing.T) {
+	var x execs
+	for range 50 {
+		conn, theirs, err := fdmsg.Pair()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		go x.serve(theirs)
+		var st handshake.Stage
+		err = conn.Send(handshake.Exec{Argv: handshake.Args{"/bin/true"}, Dir: "/"})
+		if err == nil {
+			var m fdmsg.Message
+			m, err = conn.Recv(&st)
+			m.Close()
+		}
+		if err != nil || st.Error != "" {
+			t.Fatalf("%+v, %v", st, err)
+		}
+		x.mu.Lock()
+		pids := slices.Collect(maps.Keys(x.running))
+		x.mu.Unlock()
+		var ws unix.WaitStatus
+		if len(pids) != 1 {
+			t.Fatalf("%d commands run", len(pids))
+		}
+		if _, err := unix.Wait4(pids[0], &ws, 0, nil); err != nil { // as pid 1 does
+			t.Fatal(err)
+		}
+		x.reaped(pids[0], ws)
+		if _, err := conn.Recv(&st); err != nil || st.Stage != handshake.Exit || st.Status != 0 {
+			t.Fatalf("%+v, %v", st, err)
+		}
+		x.mu.Lock()
+		open := x.open
+		x.mu.Unlock()
+		if open != 0 {
+			t.Fatalf("%d are counted", open)
+		}
+	}
 }
 
 // TestExecWithoutProcesses: where the limit of processes is reached, as by a build that

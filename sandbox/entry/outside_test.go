@@ -7,12 +7,13 @@ import (
 	"net/http"
 	"net/netip"
 	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/aisb-dev/aisb/tests/fakes"
 )
 
 // outside is the network outside of a box: the gate's side.
@@ -31,14 +32,20 @@ func (o *outside) set(lie string) {
 	o.lie = lie
 }
 
+// came is how many connections the canary has seen.
+func (o *outside) came() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.leaked
+}
+
 // newOutside makes a network namespace, connected to that of process pid by a
 // pair of interfaces, with default routes of both families through it.
 func newOutside(t *testing.T, pid int) *outside {
 	t.Helper()
 	o := &outside{key: []byte("0123456789abcdef0123456789abcdef")}
 	done, ready := make(chan struct{}), make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with its namespace
+	go fakes.OnThread(func() {
 		gate, canary, err := connect(pid)
 		if err == nil {
 			o.gate, o.canary = gate.Addr().(*net.TCPAddr).AddrPort(), canary.Addr().(*net.TCPAddr).AddrPort()
@@ -51,7 +58,7 @@ func newOutside(t *testing.T, pid int) *outside {
 			gate.Close()
 			canary.Close()
 		}
-	}()
+	})
 	if err := <-ready; err != nil {
 		close(done)
 		t.Fatal(err)
