@@ -92,6 +92,7 @@ func (a *attackOptions) run(ctx context.Context, u *ui, asJSON bool) (err error)
 		return err
 	}
 	b.outside()
+	canaries.Close() // it waits for who is there and has not said by which attack: that counts too
 	return b.print(attack.Judge(b.answers, canaries.Visits(), b.extra), asJSON)
 }
 

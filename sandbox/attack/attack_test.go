@@ -235,7 +235,7 @@ func TestCanariesSee(t *testing.T) {
 		if f := try(p); f.Verdict != Out {
 			t.Errorf("%s: %+v", id, f)
 		}
-		deadline := time.Now().Add(5 * time.Second)
+		deadline := time.Now().Add(20 * time.Second)
 		for time.Now().Before(deadline) {
 			for _, v := range c.Visits() {
 				if v.ID == id && strings.Contains(v.Where, where) {

@@ -217,7 +217,7 @@ func (c *Canaries) accept(l net.Listener, name string) {
 			}
 			c.wg.Go(func() {
 				defer conn.Close()
-				conn.SetDeadline(time.Now().Add(500 * time.Millisecond))
+				conn.SetDeadline(time.Now().Add(2 * time.Second)) // to say who it is, on a busy machine too
 				b := make([]byte, 4096)
 				n, _ := conn.Read(b)
 				c.visit(name, b[:n])

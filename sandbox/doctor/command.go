@@ -27,6 +27,11 @@ type command struct {
 	terminal bool
 }
 
+// lastOutput is how long what a program has written may take to be read, when it has
+// ended and something still holds its output open. On a busy machine less has cost the
+// output of programs that had left nothing behind.
+const lastOutput = time.Second
+
 // mostOutput is more than podman info ever says.
 const mostOutput = 4 << 20
 
@@ -50,7 +55,7 @@ func run(ctx context.Context, limit time.Duration, c command) Output {
 	// In a group of its own: its children are ended with it.
 	cmd.SysProcAttr.Setpgid = true
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = 200 * time.Millisecond // some may have left the group
+	cmd.WaitDelay = lastOutput // some may have left the group
 	out, errs := &capped{}, &capped{}
 	cmd.Stdout, cmd.Stderr = out, errs
 	screen := noScreen
@@ -117,7 +122,7 @@ func onTerminal(cmd *exec.Cmd, out io.Writer) (func(), error) {
 	return func() {
 		tty.Close()
 		// A child that lives on holds the terminal open.
-		_ = master.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+		_ = master.SetReadDeadline(time.Now().Add(lastOutput))
 		<-read
 		master.Close()
 	}, nil
