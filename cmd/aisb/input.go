@@ -115,7 +115,7 @@ func (r *relay) settle() {
 	}
 	// The command may have asked the same and not have been answered yet.
 	asked := r.screens[0].filter.Asked().Attributes
-	r.typed.skip(max(0, asked-int(r.typed.answers.Load()))+1, time.Now().Add(settleGrace))
+	r.typed.skip(max(0, asked-int(r.typed.answers.Load()))+1, time.Now().Add(r.settles))
 }
 
 // skip reads up to the end of the n-th answer, and not a byte more.

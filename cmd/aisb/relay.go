@@ -47,6 +47,7 @@ type relay struct {
 	tty     ttyOptions
 	restore func()         // puts the user's terminal back
 	typed   *input         // what the user types; nil unless it is passed on to a terminal
+	settles time.Duration  // how long the user's terminal may take for its answers
 	screens []*screen      // the user's files that the command writes to
 	output  sync.WaitGroup // copies of what the command writes
 	drained chan struct{}  // closed when all output is through
@@ -67,7 +68,7 @@ func startRelay(c remote, u *ui, held chan os.Signal, stdin *os.File, tty ttyOpt
 	r := &relay{
 		remote: c, ui: u, stdin: stdin, stdout: os.Stdout, stderr: os.Stderr, tty: tty,
 		restore: func() {}, signals: held, done: make(chan struct{}),
-		drained: make(chan struct{}),
+		drained: make(chan struct{}), settles: settleGrace,
 	}
 	// Without this the runtime ends aisb at the first write to a stdout that
 	// nobody reads (os/signal, SIGPIPE), and the sandbox with it.
