@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/aisb-dev/aisb/tests/fakes"
 	"github.com/aisb-dev/aisb/tests/need"
 )
@@ -73,12 +75,20 @@ func TestPublishPasses(t *testing.T) {
 
 // Where nobody listens in the sandbox, a client sees it as such.
 func TestPublishWithoutServer(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	// A socket that has the port and doesn't listen: nobody else gets it meanwhile.
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln.Close()
-	_, at := publishTo(t, os.Getuid(), ln.Addr().String())
+	defer unix.Close(fd)
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	name, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, at := publishTo(t, os.Getuid(), fmt.Sprintf("127.0.0.1:%d", name.(*unix.SockaddrInet4).Port))
 	c, err := net.Dial("tcp", at)
 	if err == nil {
 		defer c.Close()
@@ -100,7 +110,7 @@ func TestPublishForOneUser(t *testing.T) {
 	const mine, other = 61001, 61002
 	p, at := publishTo(t, mine, origin.Addr.String())
 	ask := func(uid uint32) string {
-		cmd := exec.Command("bash", "-c", `exec 3<>/dev/tcp/${0/://} && read -r -t 5 line <&3 && echo "$line"`, at)
+		cmd := exec.Command("bash", "-c", `exec 3<>/dev/tcp/${0/://} && read -r -t 30 line <&3 && echo "$line"`, at)
 		cmd.Dir = "/"
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 		out, _ := cmd.Output() // what it read tells

@@ -44,11 +44,11 @@ func TestCountersCountByName(t *testing.T) {
 			t.Errorf("%d counters for %d rules", len(before), rules)
 		}
 		for range 3 {
-			if _, err := net.DialTimeout("tcp", "203.0.113.1:443", time.Second); !errors.Is(err, syscall.ECONNREFUSED) {
+			if _, err := net.DialTimeout("tcp", "203.0.113.1:443", 20*time.Second); !errors.Is(err, syscall.ECONNREFUSED) {
 				t.Errorf("to the probe's target: %v", err)
 			}
 		}
-		if _, err := net.DialTimeout("tcp", "203.0.113.1:80", time.Second); !errors.Is(err, syscall.ECONNREFUSED) {
+		if _, err := net.DialTimeout("tcp", "203.0.113.1:80", 20*time.Second); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("to another port: %v", err)
 		}
 		after, err := Counters(rs)

@@ -147,7 +147,7 @@ func TestDeadAndSilent(t *testing.T) {
 	if want := []string{"alive running", "dead dead", "mute silent"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if took := time.Since(begin); took > 2*answerTimeout {
+	if took := time.Since(begin); took > 5*answerTimeout {
 		t.Errorf("it took %v", took)
 	}
 	if _, err := Dial(runtime, "dead"); !errors.Is(err, ErrDead) {
@@ -189,19 +189,22 @@ func TestBadClients(t *testing.T) {
 			defer c.Close()
 		}
 	}
-	deadline := time.Now().Add(3 * requestTimeout)
-	for {
-		c := dial(t, runtime, "r")
-		_, err := c.Info()
-		c.Close() // some thousand tries fit in here
-		if err == nil {
-			break
-		} else if time.Now().After(deadline) {
-			t.Fatal(err)
+	deadline := time.Now().Add(6 * requestTimeout)
+	// Each may find all places taken: by one that says nothing, or that was just answered.
+	served := func(ask func(c *Client) error) error {
+		for {
+			c := dial(t, runtime, "r")
+			err := ask(c)
+			c.Close() // some thousand tries fit in here
+			if _, refused := errors.AsType[*Error](err); err == nil || refused || time.Now().After(deadline) {
+				return err
+			}
 		}
 	}
-	c := dial(t, runtime, "r")
-	_, _, err := c.ask(Request{Op: "dance"}, answerTimeout)
+	if err := served(func(c *Client) error { _, err := c.Info(); return err }); err != nil {
+		t.Fatal(err)
+	}
+	err := served(func(c *Client) error { _, _, err := c.ask(Request{Op: "dance"}, answerTimeout); return err })
 	if refused, ok := errors.AsType[*Error](err); !ok || refused.Hint == "" || !strings.Contains(refused.Text, `"dance"`) {
 		t.Errorf("an unknown request: %v", err)
 	}

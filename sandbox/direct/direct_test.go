@@ -75,8 +75,13 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// finder asks a name server of the test's own.
+// finder asks a name server of the test's own, with patience.
 func finder(t *testing.T, zone fakes.Zone, p *policy.Policy) (*Finder, *fakes.DNS) {
+	t.Helper()
+	return finderFor(t, zone, p, 5*time.Second)
+}
+
+func finderFor(t *testing.T, zone fakes.Zone, p *policy.Policy, patience time.Duration) (*Finder, *fakes.DNS) {
 	t.Helper()
 	server, err := fakes.StartDNS("127.0.0.1:0", zone, nil)
 	if err != nil {
@@ -85,7 +90,7 @@ func finder(t *testing.T, zone fakes.Zone, p *policy.Policy) (*Finder, *fakes.DN
 	t.Cleanup(func() { server.Close() })
 	f, err := NewFinder(Config{
 		Policy:   p,
-		Resolver: resolve.New(resolve.Config{Servers: []resolve.Server{{Transport: resolve.UDP, Addr: server.Addr}}, Timeout: 200 * time.Millisecond}),
+		Resolver: resolve.New(resolve.Config{Servers: []resolve.Server{{Transport: resolve.UDP, Addr: server.Addr}}, Timeout: patience}),
 		Service:  netip.MustParseAddr("169.254.1.3"),
 	})
 	if err != nil {
@@ -101,9 +106,8 @@ func TestFind(t *testing.T) {
 		"meta.test": {"169.254.169.254"}, "mixed.test": {"93.184.215.14", "10.1.2.3"}, "denied.test": {"93.184.215.66"},
 		"azure.test": {"168.63.129.16"},
 	})
-	zone["dead.test"] = fakes.Answer{Silent: true}
 	f, server := finder(t, zone, parse(t, "good.test:443 private.test:1 private.test:2+private loop.test:80+private meta.test:80+private "+
-		"mixed.test:443 denied.test:443 azure.test:80+private gone.test:443 dead.test:443 "+
+		"mixed.test:443 denied.test:443 azure.test:80+private gone.test:443 "+
 		"93.184.215.20:443 10.9.9.9:443+private host.containers.internal:8080", "93.184.215.66"))
 	got := map[string]string{}
 	for _, a := range f.Find(t.Context()) {
@@ -123,7 +127,6 @@ func TestFind(t *testing.T) {
 		"mixed.test:443":                "mixed-answer[]",
 		"denied.test:443":               "denied-rule[]",
 		"gone.test:443":                 "nxdomain[]",
-		"dead.test:443":                 "dns-failure[]",
 		"10.9.9.9:443":                  "listed[10.9.9.9]",
 		"93.184.215.20:443":             "listed[93.184.215.20]",
 		"host.containers.internal:8080": "host-service[169.254.1.3]",
@@ -139,6 +142,10 @@ func TestFind(t *testing.T) {
 		if strings.Contains(e.Name, "containers") {
 			t.Errorf("a query for %s", e.Name)
 		}
+	}
+	f, _ = finderFor(t, fakes.Zone{"dead.test": {Silent: true}}, parse(t, "dead.test:443"), 100*time.Millisecond)
+	if a := f.Find(t.Context())[0]; a.Allowed() || a.Reason != policy.DNSFailure || a.Why == "" {
+		t.Errorf("a name server that says nothing: %+v", a)
 	}
 }
 

@@ -331,10 +331,12 @@ func BenchmarkAfter(b *testing.B) {
 	}
 	write(b, dir+"/.git/config", "")
 	ts := trees(b, dir)
-	before := Take(ts, set(b), AtEnd, nil)
+	limits := AtEnd
+	limits.Time = time.Hour // how long it takes is the question
+	before := Take(ts, set(b), limits, nil)
 	w := NewWatch(set(b), ts, before)
 	for b.Loop() {
-		if o := w.After(AtEnd); o.Names < dirs*files || o.Cut {
+		if o := w.After(limits); o.Names < dirs*files || o.Cut {
 			b.Fatalf("%+v", o)
 		}
 	}

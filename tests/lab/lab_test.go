@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/aisb-dev/aisb/tests/need"
 )
@@ -180,13 +179,7 @@ func TestDeathEndsTheEntry(t *testing.T) {
 		if got := cmd.ProcessState.ExitCode(); got != want {
 			t.Errorf("%v: got status %d, want %d", s, got, want)
 		}
-		deadline := time.Now().Add(10 * time.Second)
-		for running(t, sleep) && time.Now().Before(deadline) {
-			time.Sleep(10 * time.Millisecond)
-		}
-		if running(t, sleep) {
-			t.Errorf("%v: the command outlives the lab", s)
-		}
+		until(t, s.String()+": the command ends with the lab", func() bool { return !running(t, sleep) })
 	}
 }
 
