@@ -13,8 +13,8 @@ var calls = []uint32{
 	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_SPLICE, unix.SYS_EPOLL_PWAIT, unix.SYS_FUTEX,
 	unix.SYS_EPOLL_CTL, unix.SYS_CLOSE, unix.SYS_ACCEPT4, unix.SYS_CONNECT, unix.SYS_SETSOCKOPT,
 	unix.SYS_GETSOCKOPT, unix.SYS_GETSOCKNAME, unix.SYS_GETPEERNAME, unix.SYS_SHUTDOWN,
-	unix.SYS_SENDTO, unix.SYS_RECVFROM, unix.SYS_SENDMSG, unix.SYS_RECVMSG, unix.SYS_PIPE2, unix.SYS_FCNTL,
-	unix.SYS_WRITEV, unix.SYS_SENDFILE, unix.SYS_BIND, // of netlink sockets
+	unix.SYS_SENDTO, unix.SYS_RECVFROM, unix.SYS_SENDMSG, unix.SYS_RECVMSG, unix.SYS_PIPE2,
+	unix.SYS_WRITEV, unix.SYS_SENDFILE,
 
 	// Go's runtime. A call that was interrupted by a stop goes on as restart_syscall.
 	unix.SYS_NANOSLEEP, unix.SYS_RESTART_SYSCALL, unix.SYS_MADVISE, unix.SYS_MUNMAP, unix.SYS_MINCORE,
@@ -22,8 +22,8 @@ var calls = []uint32{
 	unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGRETURN, unix.SYS_SIGALTSTACK,
 	unix.SYS_EXIT, unix.SYS_EXIT_GROUP, unix.SYS_EPOLL_CREATE1, unix.SYS_EVENTFD2, unix.SYS_GETRANDOM,
 
-	// Files: what may be opened and removed is Landlock's to say.
-	unix.SYS_OPENAT, unix.SYS_FSTAT, unix.SYS_NEWFSTATAT, unix.SYS_PREAD64, unix.SYS_LSEEK,
+	// Files: which may be removed, and by openat opened, is Landlock's to say.
+	unix.SYS_FSTAT, unix.SYS_NEWFSTATAT, unix.SYS_PREAD64, unix.SYS_LSEEK,
 	unix.SYS_GETDENTS64, unix.SYS_UNLINKAT,
 
 	// What a process may know of itself.

@@ -63,6 +63,7 @@ func open(name string, flags int) error {
 var (
 	landlocked = []error{unix.EACCES}
 	filtered   = []error{unix.ENOSYS, unix.EPERM, unix.EAFNOSUPPORT}
+	unbound    = []error{unix.EACCES, unix.EPERM} // by the filter too
 )
 
 // attempts work as they stand, or fail for their arguments, in a process that is not
@@ -77,13 +78,16 @@ var attempts = []attempt{
 	{"make a file in the scratch directory", func(w world) error { return open(filepath.Join(w.Scratch, "new"), unix.O_WRONLY|unix.O_CREAT) }, landlocked},
 	{"remove a file", func(w world) error { return unix.Unlink(filepath.Join(w.Secret, "spare")) }, landlocked},
 	{"truncate by opening", func(w world) error { return open(filepath.Join(w.Secret, "file"), unix.O_WRONLY|unix.O_TRUNC) }, landlocked},
+	{"empty what it may read", func(w world) error { return open(filepath.Join(w.Readable, "file"), unix.O_RDONLY|unix.O_TRUNC) }, landlocked},
 	{"another's memory", func(w world) error { return open(fmt.Sprintf("/proc/%d/mem", w.Victim), unix.O_RDWR) }, landlocked},
 	{"another's environment", func(w world) error { return open(fmt.Sprintf("/proc/%d/environ", w.Victim), unix.O_RDONLY) }, landlocked},
 	{"another's descriptors", func(w world) error {
 		var st unix.Stat_t
 		return unix.Stat(fmt.Sprintf("/proc/%d/fd/0", w.Victim), &st)
 	}, landlocked},
-	{"bind a port", bindPort, landlocked},
+	{"bind a port", func(world) error { return bindPort(unix.SOCK_STREAM) }, landlocked},
+
+	{"bind a port of UDP", func(world) error { return bindPort(unix.SOCK_DGRAM) }, unbound},
 
 	{"start a program", func(world) error {
 		p, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{})
@@ -101,6 +105,10 @@ var attempts = []attempt{
 	}, filtered},
 	{"signal another process", func(w world) error { return unix.Kill(w.Victim, 0) }, filtered},
 	{"signal its thread", func(w world) error { return unix.Tgkill(w.Victim, w.Victim, 0) }, filtered},
+	{"have another signalled", func(w world) error { return control(unix.F_SETOWN, w.Victim) }, filtered},
+	{"have it killed", func(world) error { return control(unix.F_SETSIG, int(unix.SIGKILL)) }, filtered},
+	{"have signals sent", func(world) error { return control(unix.F_SETFL, unix.O_ASYNC) }, filtered},
+	{"hold up who writes a file", func(w world) error { return lease(filepath.Join(w.Readable, "replaced")) }, filtered},
 	{"connect to a unix socket", func(w world) error {
 		c, err := net.Dial("unix", w.Socket)
 		if err == nil {
@@ -138,8 +146,31 @@ var attempts = []attempt{
 	{"another filter", raw(unix.SYS_SECCOMP, anyAddress), filtered},
 }
 
-func bindPort(world) error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+// control does something with a descriptor that has only just come to be.
+func control(op, arg int) error {
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+		return err
+	}
+	defer unix.Close(p[0])
+	defer unix.Close(p[1])
+	_, err := unix.FcntlInt(uintptr(p[0]), op, arg)
+	return err
+}
+
+// lease holds up whoever opens a file to write, for a moment.
+func lease(name string) error {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	_, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
+	return err
+}
+
+func bindPort(kind int) error {
+	fd, err := unix.Socket(unix.AF_INET, kind|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
@@ -187,6 +218,19 @@ func childTry(w world, confined bool) (any, error) {
 			return nil, err
 		}
 	}
+	return tryAll(w), nil
+}
+
+// childLandlock makes them with files restricted and nothing else: the filter refuses
+// some of the same, and would hide what Landlock lets pass.
+func childLandlock(w world, _ bool) (any, error) {
+	if err := w.needs().restrict(); err != nil {
+		return nil, err
+	}
+	return tryAll(w), filesRestricted()
+}
+
+func tryAll(w world) map[string]outcome {
 	got := make(map[string]outcome)
 	for _, a := range attempts {
 		err := a.do(w)
@@ -199,7 +243,7 @@ func childTry(w world, confined bool) (any, error) {
 		}
 		got[a.name] = o
 	}
-	return got, nil
+	return got
 }
 
 // childThreads looks into a secret from each of many threads, of which some were there

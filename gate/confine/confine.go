@@ -9,6 +9,7 @@ package confine
 
 import (
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -72,6 +73,8 @@ func Apply(n Needs) (State, error) {
 		s.Lacks = append(s.Lacks, err.Error())
 	} else if err := n.restrict(); err != nil {
 		return s, fmt.Errorf("restrict files by Landlock: %w", err)
+	} else if err := filesRestricted(); err != nil {
+		return s, err
 	} else {
 		s.Landlock = abi
 	}
@@ -79,10 +82,12 @@ func Apply(n Needs) (State, error) {
 		s.Lacks = append(s.Lacks, err.Error())
 	} else if err := filterCalls(); err != nil {
 		return s, fmt.Errorf("filter system calls: %w", err)
+	} else if err := callsFiltered(); err != nil {
+		return s, err
 	} else {
 		s.Filter = true
 	}
-	return s, s.verify()
+	return s, nil
 }
 
 // ahead reads what the libraries would read later and once.
@@ -93,22 +98,25 @@ func (n Needs) ahead() {
 	}
 }
 
-// verify tries what can't work any more. Success is never inferred from a call that
-// said nothing.
-func (s State) verify() error {
-	if s.Landlock > 0 {
-		if fd, err := unix.Open("/dev/null", unix.O_WRONLY|unix.O_CLOEXEC, 0); err == nil {
-			unix.Close(fd)
-			return fmt.Errorf("restrict files by Landlock: a file can be written to all the same")
-		}
+// filesRestricted tries what can't work any more. Success is never inferred from a call
+// that said nothing. It comes before the filter, which refuses the same.
+func filesRestricted() error {
+	fd, err := unix.Open("/dev/null", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil //nolint:nilerr // as it must be
 	}
-	if s.Filter {
-		if fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0); err == nil {
-			unix.Close(fd)
-			return fmt.Errorf("filter system calls: a unix socket can be made all the same")
-		}
+	unix.Close(fd)
+	return errors.New("restrict files by Landlock: a file can be written to all the same")
+}
+
+// callsFiltered does so for the filter.
+func callsFiltered() error {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil //nolint:nilerr // as it must be
 	}
-	return nil
+	unix.Close(fd)
+	return errors.New("filter system calls: a unix socket can be made all the same")
 }
 
 // NoCore prevents core files, which would hold keys and what passes through, and

@@ -30,6 +30,9 @@ func program(pid uint32) []bpf.Instruction {
 	p = append(p, callfilter.When(unix.SYS_CLONE, threads()...)...)
 	p = append(p, callfilter.When(unix.SYS_MMAP, notExecutable()...)...)
 	p = append(p, callfilter.When(unix.SYS_MPROTECT, notExecutable()...)...)
+	p = append(p, callfilter.When(unix.SYS_OPENAT, toRead()...)...)
+	p = append(p, callfilter.When(unix.SYS_FCNTL, descriptors()...)...)
+	p = append(p, callfilter.When(unix.SYS_BIND, netlinkAddress()...)...)
 	p = append(p, callfilter.When(unix.SYS_TGKILL, only(pid)...)...)
 	p = append(p, callfilter.When(unix.SYS_KILL, only(pid)...)...)
 	p = append(p, callfilter.When(unix.SYS_PRCTL, only(unix.PR_SET_VMA)...)...) // names of memory, of Go's runtime
@@ -76,12 +79,46 @@ func threads() []bpf.Instruction {
 // notExecutable lets memory be made and changed that holds no code: Go has all of
 // its own from the start.
 func notExecutable() []bpf.Instruction {
+	return unless(unix.PROT_EXEC, unix.EPERM)
+}
+
+// unless lets a call pass in whose third argument, an int, none of these bits is set.
+func unless(bits uint32, errno syscall.Errno) []bpf.Instruction {
 	return []bpf.Instruction{
 		callfilter.Low(2),
-		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: unix.PROT_EXEC, SkipFalse: 1},
-		callfilter.Refuse(unix.EPERM),
+		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: bits, SkipFalse: 1},
+		callfilter.Refuse(errno),
 		callfilter.Allow,
 	}
+}
+
+// toRead lets files be opened that are neither written to, nor made, nor emptied:
+// Landlock knows nothing of O_TRUNC before its version 3 (Linux 6.2), for which a file
+// need not be opened for writing. It answers as Landlock does.
+func toRead() []bpf.Instruction {
+	const odd = unix.O_TMPFILE &^ unix.O_DIRECTORY // which is a part of it, and harmless
+	return unless(unix.O_ACCMODE|unix.O_CREAT|unix.O_TRUNC|odd, unix.EACCES)
+}
+
+// descriptors are what Go does with them. Not F_SETOWN and F_SETSIG, by which any
+// process of the user gets any signal as soon as there is something to read, and
+// not O_ASYNC, by which a terminal sends SIGIO to those who use it (fcntl(2)); no locks
+// and leases either, which hold others up.
+func descriptors() []bpf.Instruction {
+	p := []bpf.Instruction{callfilter.Low(1)}
+	for _, op := range []uint32{unix.F_GETFL, unix.F_DUPFD_CLOEXEC, unix.F_GETFD, unix.F_SETFD, unix.F_SETPIPE_SZ} {
+		p = append(p, callfilter.When(op, callfilter.Allow)...)
+	}
+	p = append(p, callfilter.When(unix.F_SETFL, unless(unix.O_ASYNC, unix.EPERM)...)...)
+	return append(p, callfilter.Refuse(unix.EPERM))
+}
+
+// netlinkAddress lets sockets of netlink be bound, by the length of their addresses:
+// those of the internet are longer, and refused when they are said to be shorter
+// (inet_bind_sk, inet6_bind_sk in the kernel). Landlock has no rule for UDP, and none
+// for TCP before its version 4.
+func netlinkAddress() []bpf.Instruction {
+	return append(append([]bpf.Instruction{callfilter.Low(2)}, callfilter.When(unix.SizeofSockaddrNetlink, callfilter.Allow)...), callfilter.Refuse(unix.EACCES))
 }
 
 // only lets a call pass whose first argument, an int, is v.

@@ -85,6 +85,31 @@ func TestFilter(t *testing.T) {
 		{"memory for code", unix.SYS_MMAP, []uint64{0, 4096, unix.PROT_READ | unix.PROT_EXEC}, "EPERM"},
 		{"memory becomes code", unix.SYS_MPROTECT, []uint64{0, 4096, unix.PROT_READ | unix.PROT_WRITE | unix.PROT_EXEC}, "EPERM"},
 		{"memory becomes code by a key", unix.SYS_PKEY_MPROTECT, []uint64{0, 4096, unix.PROT_EXEC}, "ENOSYS"},
+		{"a file", unix.SYS_OPENAT, []uint64{junk | 3, 0x1000, junk | unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOFOLLOW}, "allow"},
+		{"a directory", unix.SYS_OPENAT, []uint64{3, 0x1000, unix.O_RDONLY | unix.O_DIRECTORY}, "allow"},
+		{"a file to write", unix.SYS_OPENAT, []uint64{3, 0x1000, unix.O_WRONLY}, "EACCES"},
+		{"a file to read and write", unix.SYS_OPENAT, []uint64{3, 0x1000, unix.O_RDWR | unix.O_CLOEXEC}, "EACCES"},
+		{"a new file", unix.SYS_OPENAT, []uint64{3, 0x1000, unix.O_CREAT}, "EACCES"},
+		{"a file that is emptied", unix.SYS_OPENAT, []uint64{3, 0x1000, unix.O_RDONLY | unix.O_TRUNC}, "EACCES"},
+		{"a file without a name", unix.SYS_OPENAT, []uint64{3, 0x1000, unix.O_TMPFILE}, "EACCES"},
+
+		{"is it waited for", unix.SYS_FCNTL, []uint64{3, junk | unix.F_GETFL}, "allow"},
+		{"not to wait", unix.SYS_FCNTL, []uint64{3, unix.F_SETFL, junk | unix.O_NONBLOCK}, "allow"},
+		{"copy", unix.SYS_FCNTL, []uint64{3, unix.F_DUPFD_CLOEXEC, 0}, "allow"},
+		{"size of a pipe", unix.SYS_FCNTL, []uint64{3, unix.F_SETPIPE_SZ, 1 << 20}, "allow"},
+		{"signals at each byte", unix.SYS_FCNTL, []uint64{3, unix.F_SETFL, unix.O_NONBLOCK | unix.O_ASYNC}, "EPERM"},
+		{"whom they reach", unix.SYS_FCNTL, []uint64{3, unix.F_SETOWN, 1}, "EPERM"},
+		{"whom they reach, thread or group", unix.SYS_FCNTL, []uint64{3, unix.F_SETOWN_EX, 0x1000}, "EPERM"},
+		{"which it is", unix.SYS_FCNTL, []uint64{3, unix.F_SETSIG, uint64(unix.SIGKILL)}, "EPERM"},
+		{"news of a directory", unix.SYS_FCNTL, []uint64{3, unix.F_NOTIFY, 4}, "EPERM"},
+		{"lease", unix.SYS_FCNTL, []uint64{3, unix.F_SETLEASE, unix.F_RDLCK}, "EPERM"},
+		{"lock", unix.SYS_FCNTL, []uint64{3, unix.F_SETLK, 0x1000}, "EPERM"},
+
+		{"address of netlink", unix.SYS_BIND, []uint64{3, 0x1000, junk | unix.SizeofSockaddrNetlink}, "allow"},
+		{"port", unix.SYS_BIND, []uint64{3, 0x1000, unix.SizeofSockaddrInet4}, "EACCES"},
+		{"port of ipv6", unix.SYS_BIND, []uint64{3, 0x1000, unix.SizeofSockaddrInet6}, "EACCES"},
+		{"port, in more room", unix.SYS_BIND, []uint64{3, 0x1000, unix.SizeofSockaddrAny}, "EACCES"},
+
 		{"names of memory", unix.SYS_PRCTL, []uint64{unix.PR_SET_VMA}, "allow"},
 		{"dumpable again", unix.SYS_PRCTL, []uint64{unix.PR_SET_DUMPABLE, 1}, "EPERM"},
 
@@ -119,13 +144,13 @@ func TestFilterIsAList(t *testing.T) {
 		switch got := judge(t, nativeArch, nr); got {
 		case "allow":
 			allowed++
-		case "ENOSYS", "EPERM", "EAFNOSUPPORT", "EPROTONOSUPPORT":
+		case "ENOSYS", "EPERM", "EACCES", "EAFNOSUPPORT", "EPROTONOSUPPORT":
 		default:
 			t.Errorf("call %d: %s", nr, got)
 		}
 	}
-	// With arguments of zero mmap, mprotect and prlimit64 pass too.
-	if want := len(calls) + len(nativeCalls) + 3; allowed != want {
+	// With arguments of zero mmap, mprotect, openat and prlimit64 pass too.
+	if want := len(calls) + len(nativeCalls) + 4; allowed != want {
 		t.Errorf("%d calls pass, want %d: one is listed twice, or passes by accident", allowed, want)
 	}
 	for name, nr := range map[string]uint32{

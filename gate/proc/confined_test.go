@@ -84,6 +84,13 @@ func tamper(victim int) []string {
 		try("get as far as a program's path", nil)
 	}
 	try("signal another", unix.Kill(victim, 0))
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err == nil {
+		_, err = unix.FcntlInt(uintptr(pipe[0]), unix.F_SETOWN, victim)
+		try("have another signalled by a pipe", err)
+		unix.Close(pipe[0])
+		unix.Close(pipe[1])
+	}
 	try("debug another", unix.PtraceSeize(victim)) // until this thread ends
 	_, err = net.Listen("tcp", "127.0.0.1:0")
 	try("listen", err)
@@ -135,7 +142,7 @@ func TestTamper(t *testing.T) {
 	}
 	defer func() { victim.Process.Kill(); victim.Wait() }()
 	fakes.OnThread(func() {
-		if worked := tamper(victim.Process.Pid); len(worked) != 9 {
+		if worked := tamper(victim.Process.Pid); len(worked) != 10 {
 			t.Errorf("of a process that is not locked up only this works: %q", worked)
 		}
 	})
