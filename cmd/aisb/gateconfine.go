@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/pflag"
 
@@ -60,7 +61,7 @@ func (o *gateOptions) lockUp(u *ui, servers []resolve.Server) (string, error) {
 	fail := func(err error, hint string) (string, error) {
 		return "", &exitError{code: 1, err: fmt.Errorf("lock the gate up: %w", err), hint: hint}
 	}
-	if err := confine.NoCore(); err != nil {
+	if err := errors.Join(confine.NoCore(), confine.CloseInherited(syscall.Stderr)); err != nil {
 		return fail(err, "")
 	}
 	needs := o.needs(servers)

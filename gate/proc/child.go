@@ -45,6 +45,10 @@ func Main() int {
 		fmt.Fprintf(os.Stderr, "aisb-gate: error: prevent core files: %v\n", err)
 		return 1
 	}
+	if err := confine.CloseInherited(fd); err != nil {
+		fmt.Fprintf(os.Stderr, "aisb-gate: error: %v\n", err)
+		return 1
+	}
 	conn, err := fdmsg.FromFile(os.NewFile(fd, "parent"))
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "aisb-gate: error: this process is started by aisb, not by hand: %v\n", err)
