@@ -48,6 +48,10 @@ func (a abi) filter(o Options) []bpf.Instruction {
 		p = append(p, callfilter.When(unix.SYS_UNSHARE, unshare()...)...)
 	}
 	p = append(p, callfilter.When(unix.SYS_PRLIMIT64, prlimit()...)...)
+	p = append(p, callfilter.When(unix.SYS_SETPRIORITY, priority(unix.PRIO_USER)...)...)
+	p = append(p, callfilter.When(unix.SYS_IOPRIO_SET, priority(ioprioUser)...)...)
+	p = append(p, callfilter.When(unix.SYS_SCHED_SETSCHEDULER, scheduler()...)...)
+	p = append(p, callfilter.When(unix.SYS_SCHED_SETATTR, own()...)...)
 	p = append(p, callfilter.When(unix.SYS_SOCKET, socket()...)...)
 	p = append(p, callfilter.When(unix.SYS_SOCKETPAIR, socket()...)...)
 	return append(p, callfilter.Allow)
@@ -104,6 +108,40 @@ func prlimit() []bpf.Instruction {
 		callfilter.Refuse(unix.EPERM),
 		callfilter.Allow,
 	}
+}
+
+// own lets a thread call for itself, by 0 as its first argument, an int.
+func own() []bpf.Instruction {
+	return []bpf.Instruction{
+		callfilter.Low(0),
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 1},
+		callfilter.Refuse(unix.EPERM),
+		callfilter.Allow,
+	}
+}
+
+// ioprioUser is IOPRIO_WHO_USER (include/uapi/linux/ioprio.h).
+const ioprioUser = 3
+
+// priority lets a thread set its own priority or that of its group, by 0 as the second
+// argument, and not that of all that is its user's. As with limits the kernel asks for
+// nothing but the same user, and a pid 1 that comes last among a thousand that compute
+// takes minutes to see the end of its lifeline, or to end when it is killed.
+func priority(user uint32) []bpf.Instruction {
+	p := append([]bpf.Instruction{callfilter.Low(0)}, callfilter.When(user, callfilter.Refuse(unix.EPERM))...)
+	p = append(p, callfilter.Low(1))
+	return append(append(p, callfilter.When(0, callfilter.Allow)...), callfilter.Refuse(unix.EPERM))
+}
+
+// scheduler lets a thread choose its own, and for others but what they have, or what the
+// kernel wants a right for: C libraries ask for the calling thread by its number.
+func scheduler() []bpf.Instruction {
+	p := append([]bpf.Instruction{callfilter.Low(0)}, callfilter.When(0, callfilter.Allow)...)
+	p = append(p, callfilter.Low(1), bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: ^uint32(unix.SCHED_RESET_ON_FORK)})
+	for _, policy := range []uint32{unix.SCHED_NORMAL, unix.SCHED_FIFO, unix.SCHED_RR} {
+		p = append(p, callfilter.When(policy, callfilter.Allow)...)
+	}
+	return append(p, callfilter.Refuse(unix.EPERM))
 }
 
 // socket lets the fence's own families through, local sockets, and the netlink
