@@ -152,29 +152,6 @@ func hold(path string) (*os.File, error) {
 	return f, nil
 }
 
-// removeTree removes what an agent may have filled: with directories that even
-// their owner can't enter, too.
-func removeTree(path string) error {
-	err := os.RemoveAll(path)
-	if !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	// By a root, so that a link in place of a directory leads nowhere else.
-	// Errors show in the second attempt.
-	root, rerr := os.OpenRoot(filepath.Dir(path))
-	if rerr != nil {
-		return err
-	}
-	defer root.Close()
-	_ = fs.WalkDir(root.FS(), filepath.Base(path), func(name string, d fs.DirEntry, _ error) error {
-		if d != nil && d.IsDir() {
-			_ = root.Chmod(name, 0o700)
-		}
-		return nil
-	})
-	return os.RemoveAll(path)
-}
-
 // Scratch is a directory of one run that the agent may fill. Make it only when
 // it is needed; nil stands for none.
 type Scratch struct {

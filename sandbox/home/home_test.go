@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/aisb-dev/aisb/sandbox/newer"
+	"github.com/aisb-dev/aisb/tests/fakes"
 )
 
 func TestCheckName(t *testing.T) {
@@ -196,6 +197,23 @@ func TestMeasure(t *testing.T) {
 		t.Fatal(err)
 	}
 	if u, err := Measure(dir); err != nil || u.Files != 2 || u.Bytes < 100000 || u.Bytes > 1<<20 || u.Partial {
+		t.Errorf("%+v, %v", u, err)
+	}
+}
+
+// TestMeasureDeep: directories in one another, without an end in sight.
+func TestMeasureDeep(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "a/b", "x")
+	t.Cleanup(func() {
+		if err := fakes.Shallow(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := fakes.Deepen(dir, 3000, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if u, err := Measure(dir); err != nil || !u.Partial || u.Files != 1 {
 		t.Errorf("%+v, %v", u, err)
 	}
 }
