@@ -75,10 +75,7 @@ func (p Paths) claim(ctx context.Context, spec Spec) (*claimed, error) {
 		return nil, err
 	}
 	dir := filepath.Join(p.Runtime, claimsDir)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("note what the run uses: %w", err)
-	}
-	lock, err := holdSoon(ctx, dir)
+	lock, err := holdClaims(ctx, dir)
 	if err != nil {
 		return nil, fmt.Errorf("note what the run uses: %w", err)
 	}

@@ -126,6 +126,32 @@ func readClaim(path string) (claim, error) {
 	return c, nil
 }
 
+// holdClaims makes the directory of claims, unless it is there, and holds it. Who waited
+// may have got one that has been removed meanwhile ('aisb uninstall'), which nobody else
+// would look into.
+func holdClaims(ctx context.Context, dir string) (*os.File, error) {
+	for {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
+		lock, err := holdSoon(ctx, dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		held, err := lock.Stat()
+		if now, there := os.Lstat(dir); err == nil && there == nil && os.SameFile(held, now) {
+			return lock, nil
+		}
+		lock.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
 // holdSoon holds a directory that others hold for a moment each.
 func holdSoon(ctx context.Context, dir string) (*os.File, error) {
 	ctx, cancel := context.WithTimeout(ctx, claimsWait)

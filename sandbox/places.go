@@ -50,15 +50,57 @@ func (p Paths) Places() []Place {
 }
 
 // Remove removes what lies there, and the directory of aisb's around it when nothing
-// else is in that.
+// else is in that. A link in its place stays: the user has made it.
 func (p Place) Remove(paths Paths) error {
-	if err := removeTree(p.Path); err != nil {
+	remove := removeTree
+	if p.Kind == PlaceRuntime {
+		remove = removeAside
+	}
+	if _, link := p.Link(); link {
+		return nil
+	}
+	if err := remove(p.Path); err != nil {
 		return err
 	}
 	if parent := filepath.Dir(p.Path); parent == paths.State {
-		_ = os.Remove(parent) // one that isn't empty stays
+		_ = unix.Rmdir(parent) // one that isn't empty stays, and so does a link, which os.Remove would take
 	}
 	return nil
+}
+
+// Link is where the place is instead, if there is a link.
+func (p Place) Link() (to string, link bool) {
+	to, err := os.Readlink(p.Path)
+	return to, err == nil
+}
+
+// removeAside removes a directory that others may make anew meanwhile, and keep locks
+// in: it goes at once or not at all, so that nothing of the new one is removed.
+func removeAside(path string) error {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	aside, err := os.MkdirTemp(filepath.Dir(path), "aisb-removed-")
+	if err != nil {
+		return removeTree(path) // no room, most likely
+	}
+	if err := os.Rename(path, filepath.Join(aside, "aisb")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(err, os.Remove(aside))
+	}
+	return removeTree(aside)
+}
+
+// RemoveRuntime removes the directory of run-time files unless a run has not ended.
+func (p Paths) RemoveRuntime(ctx context.Context) error {
+	release, running, err := p.Quiet(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if len(running) > 0 {
+		return nil
+	}
+	return removeAside(p.Runtime)
 }
 
 // Strange are the names in the state directory that this aisb doesn't know: another
@@ -91,10 +133,7 @@ func (p Paths) Running(ctx context.Context) ([]string, error) {
 // ended: also of another login, and those that only start or clean up.
 func (p Paths) Quiet(ctx context.Context) (release func(), running []string, err error) {
 	dir := filepath.Join(p.Runtime, claimsDir)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, nil, fmt.Errorf("look what runs: %w", err)
-	}
-	lock, err := holdSoon(ctx, dir)
+	lock, err := holdClaims(ctx, dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("look what runs: %w", err)
 	}

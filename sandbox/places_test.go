@@ -118,3 +118,94 @@ func TestQuiet(t *testing.T) {
 	}
 	release()
 }
+
+// TestRemoveRuntime: the directory of run-time files goes when nobody uses it, and who
+// waited meanwhile has one that others see.
+func TestRemoveRuntime(t *testing.T) {
+	p := testPaths(t)
+	one, err := p.enter(t.Context(), Spec{Name: "aisb-one"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.RemoveRuntime(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if running, err := p.Running(t.Context()); err != nil || !slices.Equal(running, []string{"aisb-one"}) {
+		t.Errorf("what a run uses was removed: %q, %v", running, err)
+	}
+	if list, err := living(filepath.Join(p.Runtime, claimsDir)); err != nil || len(list) != 1 {
+		t.Errorf("the claim of a run was removed: %v, %v", list, err)
+	}
+	if err := errors.Join(one.Remove(), p.RemoveRuntime(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(p.Runtime); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it is left: %v", err)
+	}
+	release, _, err := p.Quiet(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := make(chan RunDirs)
+	go func() {
+		defer close(began)
+		if two, err := p.enter(t.Context(), Spec{Name: "aisb-two"}); err != nil {
+			t.Error(err)
+		} else {
+			began <- two
+		}
+	}()
+	time.Sleep(20 * time.Millisecond) // it may wait by now; both orders must do
+	places := p.Places()
+	if err := places[len(places)-1].Remove(p); err != nil {
+		t.Fatal(err)
+	}
+	release()
+	if two, ok := <-began; ok {
+		if running, err := p.Running(t.Context()); err != nil || !slices.Equal(running, []string{"aisb-two"}) {
+			t.Errorf("%q, %v", running, err)
+		}
+		if list, err := living(filepath.Join(p.Runtime, claimsDir)); err != nil || len(list) != 1 {
+			t.Errorf("nobody sees the claim of who has waited: %v, %v", list, err)
+		}
+		if err := two.Remove(); err != nil {
+			t.Error(err)
+		}
+	}
+	if left, err := os.ReadDir(filepath.Dir(p.Runtime)); err != nil || len(left) != 1 {
+		t.Errorf("beside it: %v, %v", left, err)
+	}
+}
+
+// TestPlacesByLink: where the user has put something elsewhere, what lies there isn't lost
+// from sight by removing the link.
+func TestPlacesByLink(t *testing.T) {
+	p := testPaths(t)
+	elsewhere := t.TempDir()
+	for name, link := range map[string]string{"state": p.State, "cache": p.Cache} {
+		put(t, filepath.Join(elsewhere, name)+"/", time.Now())
+		put(t, filepath.Dir(link)+"/", time.Now())
+		if err := os.Symlink(filepath.Join(elsewhere, name), link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"state/runs/aisb-x/log.jsonl", "state/trust/0.json", "state/homes/aisb-home", "cache/entry-0"} {
+		put(t, filepath.Join(elsewhere, name), time.Now())
+	}
+	for _, place := range p.Places() {
+		if err := place.Remove(p); err != nil {
+			t.Errorf("%s: %v", place.Path, err)
+		}
+	}
+	if left, err := os.ReadDir(filepath.Join(elsewhere, "state")); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	for _, link := range []string{p.State, p.Cache} {
+		if _, err := os.Readlink(link); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(elsewhere, "cache/entry-0")); err != nil {
+		t.Errorf("behind a link: %v", err)
+	}
+}

@@ -113,7 +113,7 @@ func (o uninstallOptions) run(ctx context.Context, u *ui, kept map[kind]bool) er
 	_, err = os.Lstat(runtime)
 	fresh := errors.Is(err, fs.ErrNotExist)
 	if fresh {
-		defer os.RemoveAll(runtime) // what this call alone has made
+		defer clearRuntime(context.WithoutCancel(ctx))
 	}
 	if err := o.ended(ctx, u); err != nil {
 		return err
@@ -146,6 +146,14 @@ func (o uninstallOptions) run(ctx context.Context, u *ui, kept map[kind]bool) er
 		return err
 	}
 	return o.last(u, r)
+}
+
+// clearRuntime removes the directory of run-time files that this call has made, unless a
+// run has begun there: this call may have waited long for an answer.
+func clearRuntime(ctx context.Context) {
+	if paths, err := sandbox.FindPaths(os.Getenv, os.Getuid()); err == nil {
+		_ = paths.RemoveRuntime(ctx) // what is left is in memory, and gone with the login
+	}
 }
 
 // last says how it went.

@@ -167,6 +167,10 @@ func (r *removal) findPlaces() error {
 			return err
 		}
 		k := placeKinds[p.Kind]
+		if to, link := p.Link(); link {
+			r.keep(k.kind, p.Path, "a link that you have made: what lies in "+to+" is left, too")
+			continue
+		}
 		b := belonging{Kind: k.kind, Name: p.Path, What: k.what, Size: diskUsage(p.Path, info), remove: func(context.Context) error { return p.Remove(r.host.Paths) }}
 		if entries, err := os.ReadDir(p.Path); err == nil && (k.kind == kindRuns || k.kind == kindApproval || k.kind == kindQuarantine) {
 			b.What += fmt.Sprintf(" (%d)", len(entries))

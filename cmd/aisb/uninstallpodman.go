@@ -135,9 +135,20 @@ func (r *removal) remove(ctx context.Context) error {
 	if len(running) > 0 {
 		return stillRunning(running) // one has begun since
 	}
+	r.removeEach(ctx, func(k kind) bool { return k != kindRuntime })
+	if err := r.removeMade(); err != nil {
+		return err
+	}
+	// The last: the locks lie there, so from here on runs may begin.
+	r.removeEach(ctx, func(k kind) bool { return k == kindRuntime })
+	return nil
+}
+
+// removeEach removes what goes of some kinds.
+func (r *removal) removeEach(ctx context.Context, which func(kind) bool) {
 	for n := range r.list {
 		b := &r.list[n]
-		if b.Fate != fateRemove {
+		if b.Fate != fateRemove || !which(b.Kind) {
 			continue
 		}
 		b.Fate = fateRemoved
@@ -145,14 +156,13 @@ func (r *removal) remove(ctx context.Context) error {
 			b.Fate, b.Why = fateFailed, err.Error()
 		}
 	}
-	return r.removeMade()
 }
 
 // removeMade removes the directories that removing itself has made: of locks and records.
 func (r *removal) removeMade() error {
 	for _, p := range r.host.Paths.Places() {
 		k := placeKinds[p.Kind].kind
-		if r.kept[k] || p.Kind == sandbox.PlaceHomes && r.kept[kindHome] || p.Kind == sandbox.PlaceImages && r.kept[kindImage] ||
+		if k == kindRuntime || r.kept[k] || p.Kind == sandbox.PlaceHomes && r.kept[kindHome] || p.Kind == sandbox.PlaceImages && r.kept[kindImage] ||
 			slices.ContainsFunc(r.list, func(b belonging) bool { return b.Name == p.Path && b.Fate == fateFailed }) {
 			continue
 		}
