@@ -65,6 +65,9 @@ func parseAnswer(op Op, text []byte) (Answer, error) {
 	err := json.Unmarshal(text, &a)
 	switch {
 	case a.Err != nil:
+		if a.Err.Status <= 0 || a.Err.Status > 255 { // in another version's words: a refusal is no success
+			a.Err.Status = statusProtocol
+		}
 		return a, a.Err
 	case !always && (h.Protocol < 0 || h.Protocol > Protocol):
 		return Answer{}, &Error{Text: fmt.Sprintf("the sandbox's aisb is a newer one: it speaks version %d of the control protocol, this one knows %d", h.Protocol, Protocol),
