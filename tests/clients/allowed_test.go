@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aisb-dev/aisb/tests/fakes"
 )
@@ -65,11 +66,14 @@ func git(t *testing.T, b *bench) {
 	if n != size || string(got.Sum(nil)) != string(want.Sum(nil)) {
 		t.Errorf("the clone's file has %d bytes of hash %x, want %d of %x", n, got.Sum(nil), size, want.Sum(nil))
 	}
-	var pushed, cloned bool
-	for _, l := range b.gate.Lines() {
-		pushed = pushed || l.Host == "git.test" && l.Event == "close" && l.Up > size
-		cloned = cloned || l.Host == "git.test" && l.Event == "close" && l.Down > size
+	// git has ended before the gate's line of that comes.
+	of := func(ok func(fakes.Line) bool) bool {
+		_, found := b.gate.Wait(10*time.Second, 0, func(l fakes.Line) bool {
+			return l.Host == "git.test" && l.Event == "close" && ok(l)
+		})
+		return found
 	}
+	pushed, cloned := of(func(l fakes.Line) bool { return l.Up > size }), of(func(l fakes.Line) bool { return l.Down > size })
 	if !pushed || !cloned {
 		t.Errorf("the gate did not see the pack: pushed %v, cloned %v", pushed, cloned)
 	}

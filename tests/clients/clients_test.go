@@ -141,6 +141,9 @@ func (l *lab) refuse(t *testing.T, b *bench, r refusal, g *golden) {
 	if r.reason == "" {
 		r.host, r.reason = unlisted, "not-listed"
 	}
+	if !l.log.Quiet(10 * time.Second) {
+		t.Errorf("%s: the world is busy with an earlier request still", r.command)
+	}
 	before, events := len(l.gate.Lines()), len(l.log.Events())
 	begin := time.Now()
 	got := l.run(t, b.dir, r.command, true, b.env...)
