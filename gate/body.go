@@ -92,7 +92,7 @@ const askAfter = time.Second
 // by itself with the first read, and the Transport reads also when the answer is there
 // already: the client would then send what nobody takes.
 func (b *countedBody) ask() error {
-	timer := time.NewTimer(askAfter)
+	timer := time.NewTimer(b.w.x.gate.times.ask)
 	defer timer.Stop()
 	select {
 	case <-b.wanted:

@@ -206,7 +206,7 @@ func TestDrain(t *testing.T) {
 // When Drain returns, the log has the end of what it cut.
 func TestDrainTells(t *testing.T) {
 	web := site(t, nil)
-	l := startTweaked(t, service(web.Addr), nil, nil, patientLinger)
+	l := startTweaked(t, service(web.Addr), nil, nil, unhurried)
 	c := l.dial()
 	c.send(crlf("GET http://"+service(web.Addr)+"/hang HTTP/1.1", "Host: x", ""))
 	l.waitLog(event("allow"))

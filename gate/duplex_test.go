@@ -97,7 +97,7 @@ func TestAnswerInsteadOfTheBody(t *testing.T) {
 		size, sent int
 		more       bool // the next request has an answer, too
 		tweak      func(*Gate)
-	}{{100, 100, true, patientLinger}, {100, 99, false, func(*Gate) {}}, {8 << 20, 10, false, func(*Gate) {}}} {
+	}{{100, 100, true, unhurried}, {100, 99, false, func(*Gate) {}}, {8 << 20, 10, false, func(*Gate) {}}} {
 		c := startTweaked(t, service(web.Addr), nil, nil, tt.tweak).dial()
 		c.send(crlf("POST "+base+"/ HTTP/1.1", "Host: x", fmt.Sprintf("Content-Length: %d", tt.size), ""))
 		if line := c.head(); !strings.HasPrefix(line, "HTTP/1.1 413 ") {

@@ -42,7 +42,7 @@ func TestUnwantedBody(t *testing.T) {
 		"HTTP/1.1 401 Unauthorized\r\nConnection: close\r\n\r\nwhy?",
 	} {
 		o := tcpOrigin(t, refusingOrigin(answer))
-		l := startTweaked(t, service(o.Addr), nil, nil, patientLinger)
+		l := startTweaked(t, service(o.Addr), nil, nil, unhurried)
 		for _, framing := range []string{"Content-Length: 100", "Content-Length: 100000000", "Transfer-Encoding: chunked"} {
 			for range 20 {
 				c := l.dial()
@@ -63,7 +63,7 @@ func TestUnwantedBody(t *testing.T) {
 // The answer arrives too when the client sends the body all the same.
 func TestUnwantedBodyComes(t *testing.T) {
 	o := tcpOrigin(t, refusingOrigin("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"))
-	l := startTweaked(t, service(o.Addr), nil, nil, patientLinger)
+	l := startTweaked(t, service(o.Addr), nil, nil, unhurried)
 	for range 20 {
 		c := l.dial()
 		c.send(crlf("PUT http://"+service(o.Addr)+"/ HTTP/1.1", "Host: x", "Content-Length: 400000", "Expect: 100-continue", "") + strings.Repeat("x", 400000))

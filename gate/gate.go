@@ -129,7 +129,7 @@ func New(c Config) (*Gate, error) {
 	return g, nil
 }
 
-// times bound how long a client may take. They are fields, so that a test need
+// times bound how long a client or an origin may take. They are fields, so that a test need
 // not wait for as long.
 type times struct {
 	idle     time.Duration // between requests, to the end of the next head
@@ -137,13 +137,14 @@ type times struct {
 	hello    time.Duration // for the first bytes in a tunnel
 	halfOpen time.Duration // that a tunnel may be silent after one direction has ended
 	linger   time.Duration // to take an answer while it still sends what nobody wants
+	ask      time.Duration // that an origin may take to ask for a body, see askAfter
 }
 
 // patient are the times of a gate in use. A tunnel that is silent in both
 // directions has none: models think for long, and a peer that is gone is found
 // by keep-alive.
 func patient() times {
-	return times{idle: 2 * time.Minute, head: 20 * time.Second, hello: 10 * time.Second, halfOpen: 5 * time.Minute, linger: 500 * time.Millisecond}
+	return times{idle: 2 * time.Minute, head: 20 * time.Second, hello: 10 * time.Second, halfOpen: 5 * time.Minute, linger: 500 * time.Millisecond, ask: askAfter}
 }
 
 // Serve accepts clients until the listener is closed, by Drain or else.

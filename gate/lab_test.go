@@ -274,6 +274,7 @@ func (l *lab) noneLeft() {
 	l.counted("connections held", func() int { return len(l.gate.slots) }, 0, 0)
 }
 
-// patientLinger lets a client take as long as it likes over what it still sends when it has
-// its answer: with a limit, a machine that is busy elsewhere would cut it off.
-func patientLinger(g *Gate) { g.times.linger = time.Minute }
+// unhurried lets a client take as long as it likes over what it still sends when it has
+// its answer, and an origin over what it says to a body that is kept back: a machine that
+// is busy elsewhere takes longer than a gate would wait.
+func unhurried(g *Gate) { g.times.linger, g.times.ask = time.Minute, time.Minute }
