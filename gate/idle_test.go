@@ -124,6 +124,7 @@ func TestParkedRace(t *testing.T) {
 		c := l.connect(service(o.Addr))
 		all.Go(func() {
 			for i := range 300 {
+				c.SetDeadline(time.Now().Add(patience)) // of one round: a busy machine takes long for all
 				text := strings.Repeat("x", 1+i*n)
 				if _, err := io.WriteString(c, text); err != nil {
 					t.Errorf("round %d: %v", i, err)
