@@ -107,7 +107,7 @@ func tellAll(u *ui, s *sandbox.Session, done <-chan struct{}) {
 	go func() {
 		select {
 		case <-s.GateDied():
-			u.line("error: ", "the gate has ended: the sandbox reaches nothing any more")
+			u.gateDied()
 		case <-s.PastaDied():
 			u.line("error: ", "pasta has ended: the sandbox reaches nothing any more")
 		case <-done:
@@ -125,6 +125,12 @@ func tellAll(u *ui, s *sandbox.Session, done <-chan struct{}) {
 			}
 		}()
 	}
+}
+
+// gateDied says that, once: as soon as it is known, or else before the receipt. A run may
+// end before anybody has come to say it.
+func (u *ui) gateDied() {
+	u.gateGone.Do(func() { u.line("error: ", "the gate has ended: the sandbox reaches nothing any more") })
 }
 
 // copyAll starts the copies in each direction.

@@ -47,6 +47,9 @@ func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec
 	with.stop()
 	if through {
 		// Otherwise nobody reads what aisb writes: the receipt would get stuck too.
+		if result.GateDied {
+			u.gateDied()
+		}
 		receipt(u, spec, result, time.Since(session.Started()))
 		kept.tell(u)
 		if pruned != nil {

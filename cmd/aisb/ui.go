@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -36,6 +37,8 @@ type ui struct {
 	super *supervisor // in the process of a detached run
 
 	raw atomic.Bool // the terminal is in raw mode: a line needs its own return
+
+	gateGone sync.Once // it was said
 }
 
 // exitError ends the program with a status, a reason and what to do.

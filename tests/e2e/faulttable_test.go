@@ -65,7 +65,7 @@ var faultTable = []fault{
 	{who: "gate", step: "streams", status: 7, says: "the gate has ended", ran: true},
 	{who: "gate", step: "stop", status: 137, says: "the gate has ended", ran: true},
 	{who: "gate", step: "ended", status: 7, says: "the gate has ended", ran: true},
-	{who: "gate", step: "cleanup", status: 7, ran: true},
+	{who: "gate", step: "cleanup", status: 7, says: "the gate has ended", ran: true},
 
 	{who: "podman", step: "podman", status: 125, says: "container did not start"},
 	{who: "podman", step: "hello", status: 125, says: "podman has ended before the command ran"},
