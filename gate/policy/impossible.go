@@ -33,6 +33,9 @@ func (r *Rule) impossible() (h hint, problem string) {
 		return r.meantService(), "is the host's name in another tool"
 	}
 	if isLocalName(r.Name, r.Wildcard) && !r.Private {
+		if strings.HasPrefix(r.Text, "-") { // the flag had no value and took the next word
+			return hint{text: "write a rule after the flag, such as --allow example.com"}, "begins with \"-\", as a flag does"
+		}
 		return hint{rules: []string{r.Text}, text: "if it is a name of your own network"}, "is a local name, which is looked up only with +private"
 	}
 	return hint{}, ""

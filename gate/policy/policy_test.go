@@ -154,6 +154,8 @@ func TestRuleErrors(t *testing.T) {
 		{"9.9.9.9/24", "bits beyond", `"9.9.9.0/24:443"`},
 		{"10.1.2.3/8:22", "bits beyond", `"10.0.0.0/8:22+private"`},
 		{"localhost", "names the host itself", "host.containers.internal:PORT"},
+		{"--", "as a flag does", "write a rule after the flag"},
+		{"--deny", "as a flag does", "write a rule after the flag"},
 		{"localhost:22+tcp", "names the host itself", `"host.containers.internal:22+tcp"`},
 		{"http://localhost:8080/x", "is a URL", `"host.containers.internal:8080"`},
 		{"http://localhost", "is a URL", `"host.containers.internal:80"`},
