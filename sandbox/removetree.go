@@ -30,7 +30,7 @@ func flatten(path string) {
 	defer top.Close()
 	f := flattener{top: top}
 	f.directory(top, 0)
-	for next := 0; next < f.raised; next++ { // which grows meanwhile
+	for next := 0; next < f.raised; next++ { //nolint:intrange // f.raised grows meanwhile
 		if dir, err := enter(int(top.Fd()), raisedName(next)); err == nil {
 			f.directory(dir, 0)
 			dir.Close()
