@@ -3,6 +3,7 @@ package entry
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -124,7 +125,7 @@ func postpone() {
 		_, _, errno := unix.Syscall(unix.SYS_SCHED_SETSCHEDULER, uintptr(tid), unix.SCHED_IDLE, uintptr(unsafe.Pointer(&param)))
 		_, _, ioErrno := unix.Syscall(unix.SYS_IOPRIO_SET, 1, uintptr(tid), 3<<13)
 		for _, err := range []error{errno, ioErrno, unix.Setpriority(unix.PRIO_PROCESS, tid, 19), unix.SchedSetAttr(tid, &idle, 0)} {
-			if err != unix.EPERM {
+			if !errors.Is(err, unix.EPERM) {
 				fmt.Println(task.Name(), err)
 			}
 		}
