@@ -2,7 +2,7 @@ module github.com/aisb-dev/aisb
 
 go 1.26.0
 
-toolchain go1.26.8
+toolchain go1.26.11
 
 require (
 	github.com/creack/pty v1.1.24
