@@ -63,10 +63,7 @@ func (s Source) syntax(err error) error {
 	if at, ok := errors.AsType[*toml.DecodeError](err); ok {
 		e.Origin.Line, _ = at.Position()
 	}
-	e.Problem = strings.TrimPrefix(e.Problem, "toml: ")
-	if strings.Contains(e.Problem, "expected '='") || strings.Contains(e.Problem, "start of key") || strings.Contains(e.Problem, "after a key") {
-		e.Hint = `a line is written as KEY = VALUE: allow = ["example.com"]`
-	}
+	e.Problem, e.Hint = plain(strings.TrimPrefix(e.Problem, "toml: "))
 	return e
 }
 

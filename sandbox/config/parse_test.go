@@ -83,6 +83,15 @@ func TestParseErrors(t *testing.T) {
 		{"net = 'none'\n= 3", "F:2: ", `a line is written as KEY = VALUE: allow = ["example.com"]`},
 		{"allow = ['a.test'\ndeny = []", "F:2: ", ""},
 		{"home = \"\xff\"", "F:1: ", ""},
+		{"net = none", "F:1: the value is not in quotes, and is no number, true or false", quoteHint},
+		{"home = mine", "F:1: the value is not in quotes, and is no number, true or false", quoteHint},
+		{"share = yes", "F:1: the value is not in quotes, and is no number, true or false", quoteHint},
+		{"memory = 8g", "F:1: the value is not in quotes, and is no number, true or false", quoteHint},
+		{"net = 'none' x", "F:1: the line goes on where it should end", quoteHint},
+		{"home =", "F:1: the value is missing", keyHint},
+		{"home =\n", "F:1: the value is missing", keyHint},
+		{"home =\r\n", "F:1: the value is missing", keyHint},
+		{`home = "\q"`, "F:1: invalid escape character 'q'", ""},
 	} {
 		values, err := parse(UserFile, row.text)
 		joined, ok := err.(interface{ Unwrap() []error })
