@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,6 +65,12 @@ func (r Records) Look(s Spec) (Spec, bool, error) {
 func (r Records) Sources(s Spec) ([]preset.Preset, bool, error) {
 	_, rec, ok, err := r.find(s)
 	return rec.Sources, ok && rec.Sources != nil, err
+}
+
+// Built reports whether aisb has built the image called tag, for all that is known.
+func (r Records) Built(tag string) (bool, error) {
+	all, err := r.All()
+	return slices.ContainsFunc(all, func(rec Record) bool { return rec.Tag == tag }), err
 }
 
 // SourcesOf are those of the image called tag.

@@ -124,4 +124,9 @@ func TestRecordSources(t *testing.T) {
 	if _, known, err := r.SourcesOf("localhost/aisb:other"); known || err != nil {
 		t.Errorf("another image is known: %v", err)
 	}
+	for tag, want := range map[string]bool{s.Tag(): true, "localhost/aisb:other": false, "": false} {
+		if built, err := r.Built(tag); built != want || err != nil {
+			t.Errorf("built %q: %v, %v", tag, built, err)
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aisb-dev/aisb/image"
 	"github.com/aisb-dev/aisb/sandbox"
 )
 
@@ -126,18 +127,26 @@ func (e *escaped) Write(p []byte) (int, error) {
 const slowStart = 4 * time.Second
 
 // noteSlowStart says after a while why nothing happens, unless the function that
-// it returns is called before. podman copies an image that no run of this user
-// has used, as one of --image, to shift its owners; that takes a while for each
-// gigabyte.
-func noteSlowStart(u *ui, spec sandbox.Spec) (quick func()) {
-	text := "podman prepares the container; an image that is new to it is copied first, once"
+// it returns is called before.
+func noteSlowStart(u *ui, spec sandbox.Spec, records image.Records) (quick func()) {
+	t := time.AfterFunc(slowStart, func() {
+		u.notef("still starting: %s", slowStartText(spec, records))
+	})
+	return func() { t.Stop() }
+}
+
+// slowStartText is what may be going on. podman copies an image that no run of this
+// user has used, to shift its owners, which takes a while for each gigabyte. One that
+// aisb has built was copied by then (docs/adr/0032).
+func slowStartText(spec sandbox.Spec, records image.Records) string {
+	text := "podman prepares the container"
+	if built, err := records.Built(spec.Image); err == nil && !built {
+		text += "; an image that is new to it is copied first, once"
+	}
 	if spec.Net == sandbox.NetNoGate {
 		text = "names are looked up, then " + text
 	}
-	t := time.AfterFunc(slowStart, func() {
-		u.notef("still starting: %s", text)
-	})
-	return func() { t.Stop() }
+	return text
 }
 
 // tracing prints the parts of a run when AISB_TRACE=1 asks for them.

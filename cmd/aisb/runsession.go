@@ -67,7 +67,7 @@ func runSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec
 
 // startSession starts the sandbox and says what comes up meanwhile.
 func startSession(ctx context.Context, u *ui, host sandbox.Host, spec sandbox.Spec, kept *keptHome) (*sandbox.Session, error) {
-	quick := noteSlowStart(u, spec)
+	quick := noteSlowStart(u, spec, recordsIn(host.Paths.State))
 	defer quick()
 	session, err := sandbox.Start(ctx, host, spec, sandbox.Events{
 		Mounted: kept.look,
