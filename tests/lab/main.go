@@ -34,8 +34,8 @@ flags of run:
   --dir DIR              working directory (default: the home directory)
   --net host|private     the machine's network (default), or one with no way out
   --scratch              with a new home that goes at the end, and the images of the lasting
-                         one to read; without it entries wait for each other, and what they
-                         make in the home stays
+                         one to read, which aisb knows too; without it entries wait for each
+                         other, and what they make in the home stays
   --go                   with the machine's Go, and its modules as the first proxy
 `
 
