@@ -25,7 +25,7 @@ terminal, or attach elsewhere: one is attached at a time, the last one. The
 sandbox goes on. Status: the command's when it has ended, 0 when it goes on.`,
 		Example: `  aisb run --detach --name web -e ANTHROPIC_API_KEY
   aisb attach web`,
-		Args: cobra.MaximumNArgs(1),
+		Args: takes(0, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return attach(u, strings.Join(args, ""), tty)
 		},

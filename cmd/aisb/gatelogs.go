@@ -37,7 +37,7 @@ the newest; without RUN it is the newest of all. RUN can be a file too, such as
 the kept log of 'aisb gate': ./FILE, where a run is called alike.`,
 		Example: `  aisb gate logs -f
   aisb gate logs web | jq -r 'select(.event=="deny") | .host'`,
-		Args: cobra.MaximumNArgs(1),
+		Args: takes(0, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, err := openLog(u, strings.Join(args, ""))
 			if err != nil {

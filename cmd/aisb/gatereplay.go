@@ -36,7 +36,7 @@ wildcards, ready for --allow-file.`,
 		Example: `  aisb gate replay gate.jsonl --allow-file new.txt
   aisb gate replay --suggest > rules.txt                    # the newest run
   aisb gate replay aisb-web-1a2b3c --suggest > rules.txt`,
-		Args: cobra.MaximumNArgs(1),
+		Args: takes(0, 1),
 		RunE: func(_ *cobra.Command, args []string) error { return o.replay(u, strings.Join(args, "")) },
 	}
 	f := cmd.Flags()

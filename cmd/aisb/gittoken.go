@@ -99,7 +99,7 @@ func (l gitLogin) unreached(spec sandbox.Spec) string {
 func newGitTokenCmd(u *ui) *cobra.Command {
 	return &cobra.Command{
 		Use: "git-token HOST NAME get", Short: "tell git a login (git calls this)", Hidden: true,
-		Args: cobra.ExactArgs(3),
+		Args: takes(3, 3),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if args[2] != "get" {
 				return nil // store and erase: there is nothing to remember

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -45,10 +47,25 @@ and the names of sandboxes, runs, presets and homes.`,
   aisb completion fish > ~/.config/fish/completions/aisb.fish
   aisb completion zsh > "${fpath[1]}/_aisb"`,
 		DisableFlagsInUseLine: true,
-		ValidArgs:             []string{"bash", "fish", "zsh"},
-		Args:                  cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		ValidArgs:             slices.Sorted(maps.Keys(shells)),
+		Args:                  oneShell,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return shells[args[0]](cmd.Root(), u.Out)
 		},
 	}
+}
+
+// oneShell accepts the name of a shell.
+func oneShell(_ *cobra.Command, args []string) error {
+	there := strings.Join(slices.Sorted(maps.Keys(shells)), ", ")
+	e := &exitError{code: exitUsage, hint: "for example: source <(aisb completion bash)\nsee 'aisb completion --help'"}
+	switch {
+	case len(args) == 1 && shells[args[0]] != nil:
+		return nil
+	case len(args) == 1:
+		e.err = fmt.Errorf("%q is none of the shells %s", args[0], there)
+	default:
+		e.err = fmt.Errorf("completion needs one shell of %s", there)
+	}
+	return e
 }

@@ -149,7 +149,7 @@ prints their names. A home that a running sandbox uses is not removed. It asks
 before; without a terminal say --yes.`,
 		Example: `  aisb home rm old-project
   aisb home rm --yes aisb-home`,
-		Args: cobra.MinimumNArgs(1),
+		Args: takes(1, anyNumber),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			for _, name := range names {
 				if err := home.CheckName(name); err != nil {

@@ -83,7 +83,7 @@ func newHomeInspectCmd(u *ui) *cobra.Command {
 which tools and harnesses keep logins, and those that shells, git, ssh and other
 programs run or obey when they start. It prints names, sizes and times, never
 what is in them. Without NAME it looks into the home of runs that name none.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: takes(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := strings.Join(args, "")
 			if len(args) == 0 {

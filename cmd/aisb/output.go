@@ -22,7 +22,7 @@ func newOutputCmd(u *ui) *cobra.Command {
 the newest one, while it runs and afterwards: the last 2 MiB at least. On a
 terminal control characters are shown, not obeyed. For what comes: aisb attach.`,
 		Example: `  aisb output web | tail`,
-		Args:    cobra.MaximumNArgs(1),
+		Args:    takes(0, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir, err := findDetached(u, strings.Join(args, ""))
 			if err != nil {

@@ -32,7 +32,7 @@ are read off the image, so they depend on the flags that name one.`,
 		Example: `  aisb presets
   aisb presets github
   aisb presets npm --harness claude`,
-		Args: cobra.MaximumNArgs(1),
+		Args: takes(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, err := o.configured(u, cmd.Flags())
 			if err != nil {

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -26,17 +26,13 @@ The gate's port differs from run to run. With --open it is the fence of
   aisb ruleset --gate 169.254.1.3:3128 | sudo nft -c -f -`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			var at []netip.AddrPort
-			for _, text := range slices.Concat([]string{gate}, canaries, open) {
-				a, err := netip.ParseAddrPort(text)
-				if err != nil {
-					return usageError("aisb ruleset", fmt.Errorf("%q is not IP:PORT", text))
-				}
-				at = append(at, a)
+			at, err := addrPorts("--gate", []string{gate})
+			probed, err2 := addrPorts("--canary", canaries)
+			opened, err3 := addrPorts("--open", open)
+			if err := cmp.Or(err, err2, err3); err != nil {
+				return err
 			}
-			probed, opened := at[1:1+len(canaries)], at[1+len(canaries):]
 			var text string
-			var err error
 			if len(open) > 0 || dns {
 				text, err = sandbox.DirectRulesetText(opened, probed, dns)
 			} else {
@@ -50,10 +46,24 @@ The gate's port differs from run to run. With --open it is the fence of
 		},
 	}
 	cmd.Flags().StringVar(&gate, "gate", sandbox.HostLoopback.String()+":3128", "the gate at `IP:PORT`")
-	cmd.Flags().StringSliceVar(&canaries, "canary", []string{sandbox.HostLoopback.String() + ":3129", "[" + sandbox.HostLoopback6.String() + "]:3129"},
-		"a canary at `IP:PORT`, one of each family (repeatable)")
-	cmd.Flags().Lookup("canary").DefValue = "[]" // too long for a screen
-	cmd.Flags().StringSliceVar(&open, "open", nil, "without a gate, `IP:PORT` open (repeatable)")
+	canaries = []string{sandbox.HostLoopback.String() + ":3129", "[" + sandbox.HostLoopback6.String() + "]:3129"}
+	listVar(cmd.Flags(), &canaries, "canary", "a canary at `IP:PORT`, one of each family (repeatable)")
+	cmd.Flags().Lookup("canary").DefValue = "" // too long for a screen
+	listVar(cmd.Flags(), &open, "open", "without a gate, `IP:PORT` open (repeatable)")
 	cmd.Flags().BoolVar(&dns, "dns", false, "without a gate, podman's name server open")
 	return cmd
+}
+
+// addrPorts reads the values of a flag.
+func addrPorts(flag string, texts []string) ([]netip.AddrPort, error) {
+	var at []netip.AddrPort
+	for _, text := range texts {
+		a, err := netip.ParseAddrPort(text)
+		if err != nil {
+			return nil, &exitError{code: exitUsage, err: fmt.Errorf("%s %q is not IP:PORT", flag, text),
+				hint: fmt.Sprintf("for example %s 192.0.2.1:443", flag)}
+		}
+		at = append(at, a)
+	}
+	return at, nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -116,19 +115,26 @@ func (v *timeValue) Type() string { return "TIME" }
 
 const day = 24 * time.Hour
 
+const timesAre = "a time is written as 30s, 15m, 12h or 7d"
+
 func parseTime(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.ParseUint(days, 10, 32)
 		if err != nil || n > 36500 {
-			return 0, fmt.Errorf("time: invalid number of days %q", days)
+			return 0, &valueError{is: "is not a number of days up to 36500", like: timesAre}
 		}
 		return time.Duration(n) * day, nil
 	}
 	d, err := time.ParseDuration(text)
-	if err == nil && d < 0 {
-		err = errors.New("time: it can't be negative")
+	switch {
+	case err != nil && isDigits(text):
+		return 0, &valueError{is: "has no unit", like: timesAre}
+	case err != nil:
+		return 0, &valueError{is: "is not a time", like: timesAre}
+	case d < 0:
+		return 0, &valueError{is: "is negative", like: timesAre}
 	}
-	return d, err
+	return d, nil
 }
 
 // timeText writes a time as a user would.

@@ -173,7 +173,7 @@ func (o runOptions) hatches(p *prepared) error {
 	}
 	args, err := shellwords.Parse(extra)
 	if err != nil {
-		return &exitError{code: exitUsage, err: fmt.Errorf("AISB_EXTRA_ARGS %q: %w", extra, err),
+		return &exitError{code: exitUsage, err: fmt.Errorf("AISB_EXTRA_ARGS %q is no list of arguments", extra),
 			hint: "it is split like a shell's command line: see that its quotes are closed"}
 	}
 	warn("AISB_EXTRA_ARGS: podman gets %q, which aisb doesn't check", args)

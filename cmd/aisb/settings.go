@@ -209,7 +209,9 @@ func (s *settings) apply(f *pflag.FlagSet) error {
 			continue // it is set, and read again it could be another
 		}
 		if err := flag.Value.Set(last.Text); err != nil {
-			return s.blame(&exitError{code: exitUsage, err: fmt.Errorf("--%s %q: %w", flag.Name, last.Text, err), hint: "'aisb config show' lists what is set"})
+			wrong := badValue(flag, last.Text, err)
+			wrong.hint += "'aisb config show' lists what is set"
+			return s.blame(wrong)
 		}
 	}
 	return nil

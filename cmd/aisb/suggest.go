@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,12 +41,13 @@ func flagError(cmd *cobra.Command, err error) error {
 			e.hint = didYouMean("--", flagsLike(cmd, name)) + e.hint
 		}
 	}
-	if strings.Contains(err.Error(), ": time: ") {
-		e.hint = "a time is written as 30s, 15m, 12h or 7d\n" + e.hint
+	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		wrong := badValue(bad.GetFlag(), bad.GetValue(), bad.Unwrap())
+		e.err, e.hint = wrong.err, wrong.hint+e.hint
 	}
-	if text := err.Error(); strings.Contains(text, ": strconv.") {
-		what, _, _ := strings.Cut(text, ": strconv.") // a Go function says nothing to a user
-		e.err = errors.New(what + text[strings.LastIndex(text, ": "):])
+	if without, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		flag := without.GetFlag()
+		e.err, e.hint = fmt.Errorf("--%s needs a value", flag.Name), valueUse(flag)+"\n"+e.hint
 	}
 	return e
 }

@@ -91,7 +91,7 @@ run: what it reached, what it was refused, what the host might execute.
 125: there is no such sandbox; 137: it was killed, and nobody could say more.`,
 		Example: `  aisb run --detach --name web --allow example.com -- ./work
   aisb wait web && aisb output web`,
-		Args: cobra.ExactArgs(1),
+		Args: takes(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return waitFor(u, args[0])
 		},
