@@ -20,20 +20,19 @@ var ErrMismatch = errors.New("packet filter in the kernel is not the one asked f
 // Count is what a rule's counter says.
 type Count struct{ Packets, Bytes uint64 }
 
-// Apply replaces the table in one transaction: the kernel takes all of it or
-// nothing. A nil error only says that the kernel acknowledged what was sent,
-// so Verify must follow.
+// Apply makes the table in one transaction: the kernel takes all of it or nothing, and
+// nothing where there is such a table. A nil error only says that the kernel
+// acknowledged what was sent, so Verify must follow.
 func Apply(rs netpolicy.Ruleset) error {
 	conn, err := nftables.New()
 	if err != nil {
 		return fmt.Errorf("open netlink: %w", err)
 	}
-	// Deleting a table that isn't there fails, adding one that is there
-	// doesn't: so add, delete, add.
-	table := &nftables.Table{Name: netpolicy.Table, Family: nftables.TableFamilyINet}
-	conn.AddTable(table)
-	conn.DelTable(table)
-	conn.AddTable(table)
+	// A table of this name would be somebody else's, in a namespace as new as this one.
+	// Nor does a transaction delete anything: the close of any netfilter socket would wait
+	// until the kernel has freed it (nft_rcv_nl_event in net/netfilter/nf_tables_api.c),
+	// which comes a grace period of RCU later, 10 ms.
+	table := conn.CreateTable(&nftables.Table{Name: netpolicy.Table, Family: nftables.TableFamilyINet})
 	for _, s := range rs.Sets {
 		if err := conn.AddSet(setOf(table, s.SetRef), elements(s.Peers)); err != nil {
 			return fmt.Errorf("install packet filter: %w", err)

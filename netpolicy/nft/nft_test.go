@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/nftables"
+	"golang.org/x/sys/unix"
+
 	"github.com/aisb-dev/aisb/netpolicy"
 	"github.com/aisb-dev/aisb/tests/need"
 )
@@ -125,6 +128,21 @@ func render(t *testing.T, s netpolicy.Spec) netpolicy.Ruleset {
 	return rs
 }
 
+// removeTable removes the table, if there is one.
+func removeTable(tb testing.TB) {
+	tb.Helper()
+	conn, err := nftables.New()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	table := &nftables.Table{Name: netpolicy.Table, Family: nftables.TableFamilyINet}
+	conn.AddTable(table) // or the deletion of none would fail
+	conn.DelTable(table)
+	if err := conn.Flush(); err != nil {
+		tb.Fatal(err)
+	}
+}
+
 func TestTextAndNetlinkAreTheSame(t *testing.T) {
 	inNamespaces(t, func(t *testing.T) {
 		for name, spec := range specs() {
@@ -134,7 +152,11 @@ func TestTextAndNetlinkAreTheSame(t *testing.T) {
 			if err := Verify(rs); err != nil {
 				t.Errorf("%s: installed from its text: %v", name, err)
 			}
-			// Over what is there already, so that it is replaced and not added to.
+			// What is there already is somebody else's.
+			if err := Apply(rs); !errors.Is(err, unix.EEXIST) || Verify(rs) != nil {
+				t.Errorf("%s: applied twice: %v, and then %v", name, err, Verify(rs))
+			}
+			removeTable(t)
 			if err := Apply(rs); err != nil {
 				t.Fatalf("%s: apply: %v", name, err)
 			}
