@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -59,10 +61,17 @@ var podmans = []string{
 }
 
 // leadsInside reports whether a program of podman's in dir is a link to one that
-// the sandbox can write to: ~/.local/bin may hold such links into a project.
+// the sandbox can write to: ~/.local/bin may hold such links into a project. There
+// is none on the way to dir. Most names are no links, and a look at one that is takes
+// a system call for each part of its path.
 func leadsInside(dir string, writable []mounts.Mount) bool {
 	for _, name := range podmans {
-		if real, err := filepath.EvalSymlinks(filepath.Join(dir, name)); err == nil && inside(real, writable) {
+		path := filepath.Join(dir, name)
+		info, err := os.Lstat(path)
+		if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+			continue
+		}
+		if real, err := filepath.EvalSymlinks(path); err == nil && inside(real, writable) {
 			return true
 		}
 	}
