@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -28,30 +29,50 @@ const (
 
 // emulatorArgs are the machine: hardware that any Debian has drivers for, and no
 // network but the one that the disk's own configuration makes inside.
-func emulatorArgs(dir, job, console string, reboot bool) []string {
-	args := []string{
+func emulatorArgs(dir, job, console string, hardware, reboot bool) []string {
+	var args []string
+	if hardware {
+		args = append(args, "-accel", "kvm")
+	}
+	args = append(args,
+		"-accel", "tcg", // next, where there is no access to KVM
 		"-nodefaults", "-no-user-config", "-display", "none",
 		"-machine", "q35,sata=off,usb=off,smbus=off", // less to find drivers for
-		"-accel", "kvm", "-accel", "tcg", "-cpu", "max,la57=off,svm=off", "-smp", "2", "-m", "2048",
+		"-cpu", "max,la57=off,svm=off", "-smp", "2", "-m", "2048",
 		"-kernel", filepath.Join(dir, "vmlinuz"), "-initrd", filepath.Join(dir, "initrd"),
 		// Emulated, each of these is paid for many times over: messages on a serial
 		// line, the detours around branches, tests of ciphers, a slower clock.
 		"-append", "root=/dev/vda rw console=ttyS0 panic=-1 quiet mitigations=off cryptomgr.notests tsc=reliable nowatchdog systemd.default_timeout_start_sec=900",
 		// Writes go to a file without a name, which ends with the emulator.
-		"-drive", "if=virtio,format=raw,snapshot=on,cache=unsafe,file=" + comma(filepath.Join(dir, "disk.img")),
-		"-drive", "if=virtio,format=raw,readonly=on,file=" + comma(job),
+		"-drive", "if=virtio,format=raw,snapshot=on,cache=unsafe,file="+comma(filepath.Join(dir, "disk.img")),
+		"-drive", "if=virtio,format=raw,readonly=on,file="+comma(job),
 		"-device", "virtio-rng-pci", // or the guest waits for entropy
 		"-device", "virtio-serial-pci",
 		"-chardev", fmt.Sprintf("file,id=out,path=/dev/fd/%d", outFD),
-		"-device", "virtserialport,chardev=out,name=" + portOut,
+		"-device", "virtserialport,chardev=out,name="+portOut,
 		"-chardev", fmt.Sprintf("file,id=status,path=/dev/fd/%d", statusFD),
-		"-device", "virtserialport,chardev=status,name=" + portStatus,
-		"-chardev", "file,id=console,path=" + comma(console), "-serial", "chardev:console",
-	}
+		"-device", "virtserialport,chardev=status,name="+portStatus,
+		"-chardev", "file,id=console,path="+comma(console), "-serial", "chardev:console",
+	)
 	if !reboot {
 		args = append(args, "-no-reboot") // with panic=-1, a panic ends the emulator
 	}
 	return args
+}
+
+// virtualizes reports whether the processor of /proc/cpuinfo runs machines. Where it
+// doesn't, KVM may be there all the same (kvm_pvm), but runs no kernel that hasn't been
+// made for it.
+func virtualizes(cpuinfo string) bool {
+	for line := range strings.Lines(cpuinfo) {
+		key, flags, _ := strings.Cut(line, ":")
+		if strings.TrimSpace(key) != "flags" {
+			continue
+		}
+		has := strings.Fields(flags)
+		return slices.Contains(has, "vmx") || slices.Contains(has, "svm")
+	}
+	return false
 }
 
 // comma doubles commas, as the emulator's options want them in a value.
@@ -93,7 +114,7 @@ func (m *machine) end() error {
 	_ = m.cmd.Process.Kill() // it may have ended just now
 	err := m.cmd.Wait()
 	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() > 0 {
+	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 		return fmt.Errorf("%s: %w\n%s", emulator, err, lastLines(fmt.Sprint(m.cmd.Stderr), 10))
 	}
 	return nil
@@ -152,7 +173,15 @@ func (p place) run(ctx context.Context, o options) (int, error) {
 	}
 	late, cancel := context.WithTimeout(ctx, o.limit)
 	defer cancel()
-	code, err := runMachine(late, emulatorArgs(p.dir, job, console, o.reboot), os.Stdout)
+	cpuinfo, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return statusFailed, err
+	}
+	hardware := virtualizes(string(cpuinfo))
+	if !hardware {
+		say("the processor runs no machines, so this one is emulated")
+	}
+	code, err := runMachine(late, emulatorArgs(p.dir, job, console, hardware, o.reboot), os.Stdout)
 	switch {
 	case err == nil:
 		return code, nil

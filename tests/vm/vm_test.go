@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/aisb-dev/aisb/tests/need"
 )
 
@@ -48,6 +50,57 @@ func TestParseRun(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(got, r.want) {
 			t.Errorf("%s: got %+v, %v, want %+v", r.args, got, err, r.want)
 		}
+	}
+}
+
+func TestVirtualizes(t *testing.T) {
+	for _, c := range []struct {
+		cpuinfo string
+		want    bool
+	}{
+		{"processor\t: 0\nflags\t\t: fpu vme svm sse\n", true},
+		{"flags\t\t: fpu vmx\nvmx flags\t: vnmi\n", true},
+		{"flags\t\t: fpu hypervisor svm_lock\nbugs\t\t: vmx\n", false},
+		{"", false},
+	} {
+		if got := virtualizes(c.cpuinfo); got != c.want {
+			t.Errorf("%q: got %v", c.cpuinfo, got)
+		}
+	}
+}
+
+// A machine that ends by a signal of its own says so; one that is ended doesn't.
+func TestMachineThatAborts(t *testing.T) {
+	for _, c := range []struct {
+		script string
+		want   string
+	}{
+		{"echo no such register >&2; kill -ABRT $$", "no such register"},
+		{"echo no such disk >&2; exit 1", "no such disk"},
+		{"exec sleep 60", ""},
+	} {
+		cmd := exec.Command("/bin/sh", "-c", c.script)
+		var said strings.Builder
+		cmd.Stderr = &said
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if c.want != "" {
+			waitGone(t, cmd.Process.Pid)
+		}
+		err := (&machine{cmd: cmd}).end()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.script, err)
+		}
+	}
+}
+
+// waitGone waits until a child has ended; it is not reaped.
+func waitGone(t *testing.T, pid int) {
+	t.Helper()
+	var info unix.Siginfo
+	if err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		t.Fatal(err)
 	}
 }
 
