@@ -1,6 +1,7 @@
 package entry
 
 import (
+	"errors"
 	"fmt"
 	"net"
 
@@ -9,6 +10,9 @@ import (
 	"github.com/aisb-dev/aisb/netpolicy/nft"
 	"github.com/aisb-dev/aisb/sandbox/handshake"
 )
+
+// strangers is the hint where others have been at the packet filter.
+const strangers = "something beside aisb writes packet filter rules into new network namespaces: look for hooks of the container runtime"
 
 // fence installs the ruleset and reads it back. Without a fence (--net full)
 // only loopback comes up.
@@ -20,10 +24,13 @@ func (e *entry) fence() *failure {
 	if e.cfg.Fence == nil {
 		return nil
 	}
-	e.spoil("before")
+	e.at("before")
 	if err := nft.Apply(e.rules); err != nil {
-		return e.unfenced(&failure{handshake.Fenced, handshake.ExitFence, err,
-			"aisb doctor says whether this kernel lets users filter packets in their own namespaces (nf_tables, CAP_NET_ADMIN)"})
+		hint := "aisb doctor says whether this kernel lets users filter packets in their own namespaces (nf_tables, CAP_NET_ADMIN)"
+		if errors.Is(err, unix.EEXIST) {
+			hint = strangers
+		}
+		return e.unfenced(&failure{handshake.Fenced, handshake.ExitFence, err, hint})
 	}
 	if f := e.tell(handshake.Stage{Stage: handshake.Applied}); f != nil {
 		return f
@@ -31,8 +38,7 @@ func (e *entry) fence() *failure {
 	e.at("applied")
 	var err error
 	if e.counted, err = nft.Counters(e.rules); err != nil { // reads back and compares
-		return e.unfenced(&failure{handshake.Fenced, handshake.ExitProof, err,
-			"something beside aisb writes packet filter rules into new network namespaces: look for hooks of the container runtime"})
+		return e.unfenced(&failure{handshake.Fenced, handshake.ExitProof, err, strangers})
 	}
 	e.at("verified")
 	watch, err := nft.Socket()

@@ -111,6 +111,27 @@ func TestEveryMutationStopsTheStart(t *testing.T) {
 	}
 }
 
+// A table of the fence's name that is there before it is nobody's to replace: not even
+// an empty one that would do no harm.
+func TestTableThatIsThere(t *testing.T) {
+	need.Root(t)
+	need.UserNS(t)
+	need.NFT(t)
+	b := newBox(t, layout{NoNet: true, Pause: "before"})
+	b.begin(b.config(harnessName, "exit", "0"))
+	b.spoil("add table inet "+netpolicy.Table, "nft", "-f", "-")
+	last := b.stages().last()
+	if last.Stage != handshake.Fenced || last.Status != handshake.ExitFence || last.Hint != strangers {
+		t.Errorf("last stage %+v\n%s", last, &b.stderr)
+	}
+	if status := b.wait(); status != handshake.ExitFence {
+		t.Errorf("status %d, want 77", status)
+	}
+	if _, err := os.Stat(filepath.Join(b.layout.Project, "ran")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the command ran (%v)", err)
+	}
+}
+
 // The same between the read-back and the proof, for the rules that the proof
 // relies on: each probe's own.
 func TestEveryProbeIsFalsified(t *testing.T) {
