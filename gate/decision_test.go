@@ -220,22 +220,3 @@ func TestDrainTells(t *testing.T) {
 		t.Errorf("before the last line there is no close:\n%s", text)
 	}
 }
-
-// Plain requests and websockets are cut by a reload as tunnels are.
-func TestSetPolicyCutsRequests(t *testing.T) {
-	web := site(t, nil)
-	l := startLab(t, service(web.Addr), nil, nil)
-	base := "http://" + service(web.Addr)
-	hang, ws := l.dial(), l.dial()
-	hang.send(crlf("GET "+base+"/hang HTTP/1.1", "Host: x", ""))
-	ws.send(crlf("GET "+base+"/switch HTTP/1.1", "Host: x", "Connection: Upgrade", "Upgrade: websocket", ""))
-	ws.head()
-	l.until(func() bool { return strings.Count(l.log.String(), `"allow"`) == 2 }, "they are not both allowed")
-	l.gate.SetPolicy(l.policy("other.test"))
-	for name, c := range map[string]*raw{"request": hang, "websocket": ws} {
-		if b, err := c.r.ReadByte(); err == nil {
-			t.Errorf("the %s goes on: %q", name, b)
-		}
-	}
-	l.waitLog(func(m map[string]any) bool { return m["event"] == "close" && m["reason"] == "policy-changed" })
-}

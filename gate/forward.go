@@ -211,7 +211,8 @@ func (g *Gate) handleResponse(resp *http.Response, ctx *goproxy.ProxyCtx) *http.
 	if w == nil || w.x.refusal != nil || w.x.decision == nil {
 		return resp
 	}
-	if resp == nil && ctx.Req.Context().Err() != nil && w.conn.badFrame() == nil && w.cause.Load() == nil && !w.body.isLost() {
+	left := ctx.Req.Context().Err() != nil && w.conn.badFrame() == nil && w.cause.Load() == nil && !w.body.isLost()
+	if resp == nil && (left || w.wasCut()) {
 		panic(http.ErrAbortHandler) // the client has gone: nobody is to be answered
 	}
 	if resp == nil {

@@ -71,11 +71,16 @@ func (g *Gate) logClose(t *tunnel) {
 		if cause == "" {
 			cause = policy.NotTLS
 		}
-		g.counts.refused(t.x.target, cause, allowAfter(t.x, cause))
-		g.write(t.x.record(EventDeny, cause))
+		g.logCut(t.x, cause)
 		return
 	}
 	g.logDone(t.x, t.up.Load(), t.down.Load(), cause)
+}
+
+// logCut writes that an exchange was ended before a byte passed.
+func (g *Gate) logCut(x *exchange, cause policy.Reason) {
+	g.counts.refused(x.target, cause, allowAfter(x, cause))
+	g.write(x.record(EventDeny, cause))
 }
 
 // allowAfter is the rule that would have let a cut tunnel be.

@@ -27,6 +27,8 @@ type responseWriter struct {
 	up      meter
 	down    meter
 	refused bool
+	told    bool     // the log has what became of it
+	handed  bool     // to a tunnel, which tells of itself
 	broken  bool     // the origin's answer has broken off
 	taken   net.Conn // the raw connection after Hijack
 	allowed atomic.Bool
@@ -123,13 +125,16 @@ func (w *responseWriter) endInterim() {
 	w.over = true
 }
 
-// refuse writes a refusal on the raw connection and closes it.
+// refuse writes a refusal on the raw connection and closes it. What was cut fails in some
+// way or another, which is no news: finish tells of the cut.
 func (w *responseWriter) refuse(r *refusal) {
 	if w.refused {
 		return
 	}
 	w.refused = true
-	w.x.gate.logRefusal(w.x, r)
+	if w.told = !w.wasCut(); w.told {
+		w.x.gate.logRefusal(w.x, r)
+	}
 	raw, err := w.takeOver()
 	if err != nil {
 		panic(http.ErrAbortHandler)
@@ -171,7 +176,7 @@ func (w *responseWriter) connect() {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	w.taken = nil
+	w.taken, w.handed = nil, true
 	w.x.head = nil // the tunnel may last for days
 	w.x.client = &clientEnd{stream: c.stream, pending: c.release(), linger: c.linger, done: func() { c.once.Do(c.gone) }}
 	w.x.gate.connect(w.x, &connectWriter{x: w.x})
@@ -228,14 +233,22 @@ func (w *responseWriter) goes() (policy.Target, netip.Addr) {
 }
 
 // cut implements flow. net/http sees the closed connection and cancels the
-// request.
+// request. A client of HTTP/1.0 would take half an answer for the whole (see reset).
 func (w *responseWriter) cut(reason policy.Reason) {
 	if w.cause.CompareAndSwap(nil, &reason) {
+		reset(w.conn.stream)
 		w.conn.stream.Close()
 	}
 }
 
-// finish ends what a request has begun.
+// wasCut reports whether cut has ended it.
+func (w *responseWriter) wasCut() bool {
+	c := w.cause.Load()
+	return c != nil && (*c == policy.PolicyChanged || *c == policy.Shutdown)
+}
+
+// finish ends what a request has begun. One that was cut before it was connected is a
+// denial, as of a tunnel.
 func (w *responseWriter) finish() {
 	if c := w.origin.Load(); c != nil {
 		c.user.CompareAndSwap(w, nil) // a connection that is kept keeps nothing of it
@@ -244,12 +257,15 @@ func (w *responseWriter) finish() {
 	if w.taken != nil {
 		w.taken.Close()
 	}
-	if w.allowed.Load() {
-		var cause policy.Reason
-		if c := w.cause.Load(); c != nil {
-			cause = *c
-		}
+	var cause policy.Reason
+	if c := w.cause.Load(); c != nil {
+		cause = *c
+	}
+	switch {
+	case w.allowed.Load():
 		w.x.gate.logDone(w.x, w.up.Load(), w.down.Load(), cause)
+	case w.wasCut() && !w.told && !w.handed:
+		w.x.gate.logCut(w.x, cause)
 	}
 	w.x.gate.flows.remove(w)
 }

@@ -1,0 +1,131 @@
+package gate
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aisb-dev/aisb/tests/fakes"
+)
+
+// Plain requests and websockets are cut by a reload as tunnels are.
+func TestSetPolicyCutsRequests(t *testing.T) {
+	web := site(t, nil)
+	l := startLab(t, service(web.Addr), nil, nil)
+	base := "http://" + service(web.Addr)
+	hang, ws := l.dial(), l.dial()
+	hang.send(crlf("GET "+base+"/hang HTTP/1.1", "Host: x", ""))
+	ws.send(crlf("GET "+base+"/switch HTTP/1.1", "Host: x", "Connection: Upgrade", "Upgrade: websocket", ""))
+	ws.head()
+	l.until(func() bool { return strings.Count(l.log.String(), `"allow"`) == 2 }, "they are not both allowed")
+	l.gate.SetPolicy(l.policy("other.test"))
+	for name, c := range map[string]*raw{"request": hang, "websocket": ws} {
+		if b, err := c.r.ReadByte(); err == nil {
+			t.Errorf("the %s goes on: %q", name, b)
+		}
+	}
+	l.noFlows()
+	if got := l.endings(); !slices.Equal(got, []string{"allow", "allow", "close policy-changed", "close policy-changed"}) {
+		t.Errorf("the log has %q", got)
+	}
+}
+
+// A client of HTTP/1.0 that has half an answer when it is cut is not left to take it for
+// the whole.
+func TestCutIsNoEnd(t *testing.T) {
+	web := site(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "half")
+		http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	l := startLab(t, service(web.Addr), nil, nil)
+	c := l.dial()
+	c.send(crlf("GET http://"+service(web.Addr)+"/ HTTP/1.0", ""))
+	c.head()
+	if _, err := io.ReadFull(c.r, make([]byte, len("half"))); err != nil {
+		t.Fatal(err)
+	}
+	l.gate.SetPolicy(l.policy("other.test"))
+	if b, err := io.ReadAll(c.r); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("after half of it came %q, %v", b, err)
+	}
+}
+
+// endings are the events of the log and what the gate ended, in no order.
+func (l *lab) endings() (got []string) {
+	l.t.Helper()
+	l.gate.log.Write(Record{Event: EventReload}) // takes along what waits
+	for line := range strings.Lines(l.log.String()) {
+		var m struct{ Event, Reason string }
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			l.t.Fatalf("log line %q: %v", line, err)
+		}
+		switch m.Event {
+		case "reload":
+		case "allow":
+			got = append(got, m.Event)
+		default:
+			got = append(got, m.Event+" "+m.Reason)
+		}
+	}
+	slices.Sort(got)
+	return got
+}
+
+// What is cut before it is connected to anything has one line too, that tells of the cut
+// and of no failure: while its name is looked up, and while it is connected.
+func TestCutBeforeConnected(t *testing.T) {
+	ends := map[string]func(*lab){
+		"policy-changed": func(l *lab) { l.gate.SetPolicy(l.policy("other.test")) },
+		"shutdown": func(l *lab) {
+			ctx, cancel := context.WithCancel(l.t.Context())
+			cancel()
+			l.gate.Drain(ctx)
+		},
+	}
+	asked := make(chan struct{}, 4)
+	mute := startParent(t, func(c net.Conn, r *bufio.Reader) {
+		asked <- struct{}{}
+		io.Copy(io.Discard, r)
+	})
+	for reason, end := range ends {
+		t.Run("resolving, "+reason, func(t *testing.T) {
+			l := startTweaked(t, "slow.test", fakes.Zone{"slow.test": {Silent: true}}, nil, unhurried)
+			c := l.dial()
+			c.send(crlf("GET http://slow.test/ HTTP/1.1", "Host: x", ""))
+			l.until(func() bool { return len(l.dns.Log.Names()) > 0 }, "nobody asks for the name")
+			l.cutAlone(end, reason)
+		})
+		t.Run("connecting, "+reason, func(t *testing.T) {
+			l := startTweaked(t, "a.test", fakes.Hosts(map[string][]string{"a.test": {"9.9.9.9"}}),
+				func(c *Config) { c.Upstream = &Upstream{Addr: mute.addr} }, unhurried)
+			c := l.dial()
+			c.send(crlf("GET http://a.test/ HTTP/1.1", "Host: x", ""))
+			select {
+			case <-asked:
+			case <-time.After(patience):
+				t.Fatal("nobody asks the proxy")
+			}
+			l.cutAlone(end, reason)
+		})
+	}
+}
+
+// cutAlone cuts what is under way, of which one line is to tell.
+func (l *lab) cutAlone(end func(*lab), reason string) {
+	l.t.Helper()
+	end(l)
+	l.noFlows()
+	if got := l.endings(); !slices.Equal(got, []string{"deny " + reason}) {
+		l.t.Errorf("the log has %q", got)
+	}
+}
