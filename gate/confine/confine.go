@@ -73,7 +73,7 @@ func Apply(n Needs) (State, error) {
 		s.Lacks = append(s.Lacks, err.Error())
 	} else if err := n.restrict(); err != nil {
 		return s, fmt.Errorf("restrict files by Landlock: %w", err)
-	} else if err := filesRestricted(); err != nil {
+	} else if err := errors.Join(filesRestricted(), gainsNothing()); err != nil {
 		return s, err
 	} else {
 		s.Landlock = abi
@@ -99,24 +99,51 @@ func (n Needs) ahead() {
 }
 
 // filesRestricted tries what can't work any more. Success is never inferred from a call
-// that said nothing. It comes before the filter, which refuses the same.
+// that said nothing, nor from an error that something else may have: where there is no
+// /dev/null, it can't be written to either. It comes before the filter, which refuses the same.
 func filesRestricted() error {
-	fd, err := unix.Open("/dev/null", unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil //nolint:nilerr // as it must be
+	refused := false
+	for _, try := range []struct {
+		name  string
+		flags int
+		works string
+	}{
+		{"/", unix.O_RDONLY | unix.O_DIRECTORY, "a directory can be listed"},
+		{"/dev/null", unix.O_WRONLY, "a file can be written to"},
+	} {
+		fd, err := unix.Open(try.name, try.flags|unix.O_CLOEXEC, 0)
+		if err == nil {
+			unix.Close(fd)
+			return fmt.Errorf("restrict files by Landlock: %s all the same", try.works)
+		}
+		refused = refused || errors.Is(err, unix.EACCES)
 	}
-	unix.Close(fd)
-	return errors.New("restrict files by Landlock: a file can be written to all the same")
+	if !refused {
+		return errors.New("restrict files by Landlock: whether it does can't be told")
+	}
+	return nil
 }
 
-// callsFiltered does so for the filter.
+// callsFiltered does so for the filter. A service manager may refuse unix sockets by the
+// same error, but nothing else answers to a call that each kernel has as if there were none.
 func callsFiltered() error {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil //nolint:nilerr // as it must be
+	if err == nil {
+		unix.Close(fd)
+		return errors.New("filter system calls: a unix socket can be made all the same")
 	}
-	unix.Close(fd)
-	return errors.New("filter system calls: a unix socket can be made all the same")
+	if err := unix.Listen(-1, 0); !errors.Is(err, unix.ENOSYS) {
+		return fmt.Errorf("filter system calls: to listen is answered with %q all the same", err)
+	}
+	return nil
+}
+
+// gainsNothing asks whether no_new_privs is set.
+func gainsNothing() error {
+	if set, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err != nil || set != 1 {
+		return errors.Join(errors.New("set no_new_privs: it is not set all the same"), err)
+	}
+	return nil
 }
 
 // NoCore prevents core files, which would hold keys and what passes through, and
@@ -125,12 +152,21 @@ func NoCore() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return err
 	}
+	if can, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); err != nil || can != 0 {
+		return errors.Join(errors.New("this process can be dumped all the same"), err)
+	}
 	var core unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_CORE, &core); err != nil || core.Max == 0 {
 		return err // a limit of 0 can't be raised, and being undumpable will do
 	}
 	// 1, not 0: a core handler in a pipe is skipped only for 1 (core(5)).
-	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1})
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1}); err != nil {
+		return err
+	}
+	if err := unix.Getrlimit(unix.RLIMIT_CORE, &core); err != nil || core.Max != 1 {
+		return errors.Join(errors.New("the limit of core files is not taken"), err)
+	}
+	return nil
 }
 
 // noNewPrivs sets no_new_privs for the calling thread, to which the goroutine stays
@@ -140,6 +176,10 @@ func noNewPrivs() (release func(), err error) {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		runtime.UnlockOSThread()
 		return nil, fmt.Errorf("set no_new_privs: %w", err)
+	}
+	if err := gainsNothing(); err != nil {
+		runtime.UnlockOSThread()
+		return nil, err
 	}
 	return runtime.UnlockOSThread, nil
 }

@@ -167,6 +167,39 @@ func wantLockedUp(t *testing.T, pid int) {
 	}
 }
 
+// What stands and refuses nothing ends a run's gate before it serves, too, and the run hears
+// why (tests/wire TestConfinedInVain has them all).
+func TestLockedUpInVain(t *testing.T) {
+	for name, c := range map[string]struct {
+		call fakes.Feigned
+		why  string
+	}{
+		"the filter":         {fakes.Feigned{Call: unix.SYS_SECCOMP}, "filter system calls: a unix socket can be made"},
+		"what forbids dumps": {fakes.Feigned{Call: unix.SYS_PRCTL, Only: &fakes.Argument{Value: unix.PR_SET_DUMPABLE}}, "this process can be dumped"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			files := listen(t, dir)
+			var p *Process
+			var err error
+			fakes.OnThread(func() {
+				if err = fakes.Feign(c.call); err == nil {
+					p, err = Start(t.Context(), "/proc/self/exe", Config{RunDir: filepath.Join(dir, "run")}, files)
+				}
+			})
+			if err == nil {
+				p.Stop(t.Context())
+			}
+			if err == nil || !strings.Contains(err.Error(), c.why) {
+				t.Errorf("got %v, want %q", err, c.why)
+			}
+			if text, err := os.ReadFile(filepath.Join(dir, "log.jsonl")); err != nil || len(text) > 0 {
+				t.Errorf("its log: %q, %v", text, err)
+			}
+		})
+	}
+}
+
 // The gate's first line says what stands.
 func TestSaysWhatStands(t *testing.T) {
 	dir := t.TempDir()
