@@ -58,13 +58,7 @@ func (g *Gate) front(conn net.Conn) {
 	select {
 	case g.slots <- struct{}{}:
 	default:
-		// Everyone waiting would be worse off with one more; say so quickly.
-		r := &refusal{reason: policy.Limit, status: http.StatusServiceUnavailable, why: "too many connections"}
-		g.counts.limited.Add(1)
-		g.metrics.Decision(string(EventError), policy.Limit) // a flood of lines would help nobody
-		c.SetWriteDeadline(time.Now().Add(time.Second))
-		_ = r.write(c, "", g.command)
-		c.Close()
+		g.turnAway(c)
 		return
 	}
 	if !g.wait(c) {
@@ -93,6 +87,42 @@ func (g *Gate) front(conn net.Conn) {
 		}()
 		kept = g.serveFirst(c, leave, stood)
 	}()
+}
+
+// maxLingering are the connections without room that are closed with patience. Each costs a
+// goroutine and a buffer for times.linger at most.
+const maxLingering = 64
+
+// turnAway refuses a connection for which there is no room. Everyone waiting would be worse
+// off with one more, so that is said quickly; and who calls it accepts for all of them, so
+// it waits for nobody. Of a crowd the first have the time to read the answer while they
+// still send (see lingerClose), and the rest may see a reset in its place: what
+// comes by thousands is not to cost more than a refusal.
+func (g *Gate) turnAway(c stream) {
+	r := &refusal{reason: policy.Limit, status: http.StatusServiceUnavailable, why: "too many connections"}
+	g.counts.limited.Add(1)
+	g.metrics.Decision(string(EventError), policy.Limit) // a flood of lines would help nobody
+	c.SetWriteDeadline(time.Now().Add(time.Second))
+	_ = r.write(c, "", g.command)
+	select {
+	case g.lingering <- struct{}{}:
+	default:
+		c.Close()
+		return
+	}
+	c.CloseWrite()
+	c.SetReadDeadline(time.Now().Add(g.times.linger)) // and then wait: Drain may set another
+	if !g.wait(c) {
+		c.Close()
+		<-g.lingering
+		return
+	}
+	g.fronts.Go(func() {
+		defer func() { <-g.lingering }()
+		discard(c)
+		g.unwait(c)
+		c.Close()
+	})
 }
 
 // wait notes a connection that Drain has to end. One that comes after it was accepted
@@ -240,9 +270,12 @@ func (g *Gate) unknown(c stream, from netip.AddrPort) {
 func lingerClose(c stream, within time.Duration) error {
 	c.CloseWrite()
 	c.SetReadDeadline(time.Now().Add(within))
-	_, _ = io.CopyN(io.Discard, c, 1<<20)
+	discard(c)
 	return c.Close()
 }
+
+// discard reads what nobody wants, if that is not for ever.
+func discard(c stream) { _, _ = io.CopyN(io.Discard, c, 1<<20) }
 
 // isTemporary reports errors of accept(2) that pass.
 func isTemporary(err error) bool {

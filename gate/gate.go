@@ -67,13 +67,14 @@ type Gate struct {
 	budgets budgets
 	times   times
 
-	upstream *Upstream // nil connects directly
-	flows    flows
-	idle     idlers
-	lastID   atomic.Uint64
-	slots    chan struct{} // one a connection
-	large    chan struct{} // one a large head that has not ended
-	underWay weight        // of large heads whose requests have not
+	upstream  *Upstream // nil connects directly
+	flows     flows
+	idle      idlers
+	lastID    atomic.Uint64
+	slots     chan struct{} // one a connection
+	lingering chan struct{} // one a connection that got none, see turnAway
+	large     chan struct{} // one a large head that has not ended
+	underWay  weight        // of large heads whose requests have not
 
 	engine    *goproxy.ProxyHttpServer
 	transport *http.Transport
@@ -102,14 +103,15 @@ func New(c Config) (*Gate, error) {
 	}
 	g := &Gate{
 		resolver: c.Resolver, log: c.Log, clients: c.Clients, key: c.Key, command: c.Command, metrics: c.Metrics, upstream: c.Upstream,
-		names:    nameCap{limit: newNames},
-		times:    patient(),
-		slots:    make(chan struct{}, c.MaxConns),
-		large:    make(chan struct{}, maxLarge),
-		underWay: weight{limit: maxUnderWay},
-		handover: make(chan net.Conn),
-		ending:   make(chan struct{}),
-		waiting:  make(map[net.Conn]bool),
+		names:     nameCap{limit: newNames},
+		times:     patient(),
+		slots:     make(chan struct{}, c.MaxConns),
+		lingering: make(chan struct{}, maxLingering),
+		large:     make(chan struct{}, maxLarge),
+		underWay:  weight{limit: maxUnderWay},
+		handover:  make(chan net.Conn),
+		ending:    make(chan struct{}),
+		waiting:   make(map[net.Conn]bool),
 	}
 	g.policy.Store(c.Policy)
 	g.tokens.Store(c.Tokens)
@@ -275,26 +277,3 @@ func addrOf(c net.Conn) netip.AddrPort {
 	}
 	return netip.AddrPort{}
 }
-
-// chanListener hands connections to net/http.
-type chanListener struct {
-	conns  chan net.Conn
-	ending chan struct{}
-	addr   net.Addr
-}
-
-// Accept implements net.Listener.
-func (l *chanListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.ending:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close implements net.Listener.
-func (l *chanListener) Close() error { return nil }
-
-// Addr implements net.Listener.
-func (l *chanListener) Addr() net.Addr { return l.addr }
