@@ -27,8 +27,9 @@ func newPsCmd(u *ui) *cobra.Command {
 'aisb stop' take, how long the command has been running, how it reaches its
 gate, the pid of its aisb, the project and the command.
 
-It asks each sandbox's aisb and not podman. One that doesn't answer is shown as
-silent; --all shows those too whose aisb was killed, and which are gone with it.
+It asks each sandbox's aisb and not podman. One that doesn't answer, within 10
+seconds or because it is stopped, is shown as silent: it is there all the same.
+--all shows those too whose aisb was killed, and which are gone with it.
 Where another version of aisb has started some, a column AISB tells which one.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -53,7 +54,11 @@ Where another version of aisb has started some, a column AISB tells which one.`,
 				}
 				return nil
 			}
-			return printRuns(u, list, noTrunc, time.Now())
+			if err := printRuns(u, list, noTrunc, time.Now()); err != nil {
+				return err
+			}
+			saySilent(u, list)
+			return nil
 		},
 	}
 	f := cmd.Flags()
@@ -87,6 +92,19 @@ func printRuns(u *ui, list []control.Info, whole bool, now time.Time) error {
 			printable(homeless(string(r.Project), os.Getenv("HOME"))), command)
 	}
 	return w.Flush()
+}
+
+// saySilent says what to think of those that haven't answered.
+func saySilent(u *ui, list []control.Info) {
+	for _, r := range list {
+		switch {
+		case r.State != control.Silent:
+		case r.Stopped:
+			u.notef("%s is silent: its aisb is stopped, and 'kill -CONT %d' lets it go on", r.Name, r.PID)
+		default:
+			u.notef("%s is silent: its aisb hasn't answered within %v, so it hangs or this machine is very busy", r.Name, control.Patience)
+		}
+	}
 }
 
 // ageText is how long the command has been running, or why it can't be said.

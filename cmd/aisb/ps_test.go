@@ -49,6 +49,21 @@ aisb-c-000003  silent           9                  ` + "\n"
 	}
 }
 
+// TestSaySilent: who doesn't answer may be stopped, or only slow, and is not gone.
+func TestSaySilent(t *testing.T) {
+	var out bytes.Buffer
+	saySilent(&ui{Err: &out}, []control.Info{
+		{Name: "aisb-a-000001", State: control.Running, PID: 7}, {Name: "aisb-b-000002", State: control.Silent, PID: 8, Stopped: true},
+		{Name: "aisb-c-000003", State: control.Silent, PID: 9}, {Name: "aisb-d-000004", State: control.Dead},
+	})
+	want := `aisb: aisb-b-000002 is silent: its aisb is stopped, and 'kill -CONT 8' lets it go on
+aisb: aisb-c-000003 is silent: its aisb hasn't answered within 10s, so it hangs or this machine is very busy
+`
+	if got := out.String(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
 func TestAgeText(t *testing.T) {
 	now := time.Now()
 	for age, want := range map[time.Duration]string{

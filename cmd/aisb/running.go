@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,11 +25,14 @@ func runtimeDir() (string, error) {
 }
 
 // runs are the user's sandboxes.
-func runs() (runtime string, list []control.Info, err error) {
+func runs() (runtime string, list []control.Info, err error) { return runsWithin(control.Patience) }
+
+// runsWithin gives each so long to say what it is.
+func runsWithin(patience time.Duration) (runtime string, list []control.Info, err error) {
 	if runtime, err = runtimeDir(); err != nil {
 		return "", nil, err
 	}
-	if list, err = control.List(runtime); err != nil {
+	if list, err = control.List(runtime, patience); err != nil {
 		return "", nil, &exitError{code: exitPodman, err: fmt.Errorf("list sandboxes: %w", err)}
 	}
 	return runtime, list, nil
@@ -103,6 +107,9 @@ func controlError(err error) error {
 	if errors.Is(err, control.ErrDead) {
 		return &exitError{code: exitPodman, err: fmt.Errorf("the sandbox has ended: %w", err), hint: "see 'aisb ps'"}
 	}
+	if errors.Is(err, control.ErrStopped) {
+		return &exitError{code: exitPodman, err: err, hint: "kill -CONT, with the pid of 'aisb ps', lets it go on"}
+	}
 	return &exitError{code: exitPodman, err: err}
 }
 
@@ -117,7 +124,7 @@ func completeRunning(many bool, kind func([]control.Info) []control.Info) cobra.
 		if len(args) > 0 && !many {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
-		_, list, err := runs()
+		_, list, err := runsWithin(control.Glance) // somebody has pressed a key
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

@@ -123,11 +123,11 @@ func stopOne(runtime, name string, grace time.Duration) error {
 	} else if gone == nil {
 		again.Close()
 	}
-	hint := ""
+	hint := fmt.Sprintf("container and gate end with its aisb: kill -9 %d", c.PID())
 	if refused, ok := errors.AsType[*control.Error](err); ok {
 		hint = refused.Hint
-	} else {
-		hint = fmt.Sprintf("container and gate end with its aisb: kill -9 %d", c.PID())
+	} else if errors.Is(err, control.ErrStopped) {
+		hint = fmt.Sprintf("'kill -CONT %d' lets it go on; with -9 it ends, and container and gate with it", c.PID())
 	}
 	return &exitError{code: exitPodman, err: fmt.Errorf("stop %q: %w", name, err), hint: hint}
 }

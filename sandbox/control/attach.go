@@ -47,7 +47,7 @@ type Attached struct {
 
 // Attach joins this client with the sandbox's first command.
 func (c *Client) Attach(a Attach) (*Attached, error) {
-	_, m, err := c.ask(Request{Op: OpAttach, Attach: &a}, answerTimeout)
+	_, m, err := c.ask(Request{Op: OpAttach, Attach: &a}, Patience)
 	if err != nil {
 		return nil, err
 	}

@@ -19,12 +19,19 @@ import (
 	"github.com/aisb-dev/aisb/gate/fdmsg"
 )
 
-// answerTimeout is how long a sandbox may take for an answer that costs it
-// nothing.
-const answerTimeout = 2 * time.Second
+// How long a sandbox may take for an answer that costs it nothing.
+const (
+	Patience = 10 * time.Second // a machine that is very busy draws it out
+	Glance   = time.Second      // for who wants to see what there is, at once
+
+	stoppedAfter = time.Second // whoever hasn't answered by then may have been stopped: that one never will
+)
 
 // ErrDead means that a run's aisb is gone, and the sandbox with it.
 var ErrDead = errors.New("its aisb is gone")
+
+// ErrStopped means that a run's aisb stands still, by SIGSTOP or ^Z.
+var ErrStopped = errors.New("the sandbox's aisb is stopped")
 
 // Client is a connection to a sandbox, good for one request.
 type Client struct {
@@ -73,6 +80,7 @@ func (c *Client) PID() int { return c.pid }
 func (c *Client) ask(r Request, limit time.Duration) (Answer, fdmsg.Message, error) {
 	r.Protocol = Protocol
 	err := c.conn.SetDeadline(time.Now().Add(limit))
+	waited := c.unlessStopped()
 	if err == nil {
 		err = c.conn.Send(r)
 	}
@@ -81,12 +89,15 @@ func (c *Client) ask(r Request, limit time.Duration) (Answer, fdmsg.Message, err
 	if err == nil {
 		m, err = c.conn.Recv(&text)
 	}
+	waited()
 	var a Answer
 	switch {
 	case errors.Is(err, io.EOF):
 		err = errors.New("the sandbox's aisb has closed the connection") // it ends, or is too busy
+	case errors.Is(err, os.ErrDeadlineExceeded) && stopped(c.pid):
+		err = ErrStopped
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = errors.New("the sandbox's aisb doesn't answer")
+		err = fmt.Errorf("the sandbox's aisb hasn't answered within %v", limit)
 	case err == nil:
 		if a, err = parseAnswer(r.Op, text); err != nil {
 			m.Close()
@@ -96,9 +107,28 @@ func (c *Client) ask(r Request, limit time.Duration) (Answer, fdmsg.Message, err
 	return a, m, err
 }
 
+// unlessStopped ends the wait for a process that has been stopped. What it returns is to
+// be called when the wait is over.
+func (c *Client) unlessStopped() (over func()) {
+	looked := make(chan struct{})
+	timer := time.AfterFunc(stoppedAfter, func() {
+		defer close(looked)
+		if stopped(c.pid) {
+			_ = c.conn.SetDeadline(time.Unix(1, 0)) // an error means that the wait is over
+		}
+	})
+	return func() {
+		if !timer.Stop() {
+			<-looked
+		}
+	}
+}
+
 // Info asks what the sandbox is.
-func (c *Client) Info() (Info, error) {
-	a, m, err := c.ask(Request{Op: OpInfo}, answerTimeout)
+func (c *Client) Info() (Info, error) { return c.info(Patience) }
+
+func (c *Client) info(patience time.Duration) (Info, error) {
+	a, m, err := c.ask(Request{Op: OpInfo}, patience)
 	m.Close()
 	if err == nil && a.Info == nil {
 		err = errors.New("the sandbox's aisb has given no answer")
@@ -116,7 +146,7 @@ var ErrNotEnded = errors.New("it has not ended in time")
 // longer than grace. It returns when the sandbox is gone, or with ErrNotEnded
 // when that takes longer than limit beside.
 func (c *Client) Stop(grace, limit time.Duration) error {
-	_, m, err := c.ask(Request{Op: OpStop, Grace: grace}, answerTimeout)
+	_, m, err := c.ask(Request{Op: OpStop, Grace: grace}, Patience)
 	m.Close()
 	if err != nil {
 		return err
@@ -132,8 +162,8 @@ func (c *Client) Stop(grace, limit time.Duration) error {
 }
 
 // List asks every run below runtime what it is, all at once, in the order of
-// their names. Those whose aisb doesn't answer have but name and state.
-func List(runtime string) ([]Info, error) {
+// their names. Those whose aisb doesn't answer in time have but name and state.
+func List(runtime string, patience time.Duration) ([]Info, error) {
 	names, err := sockets(runtime)
 	if err != nil {
 		return nil, err
@@ -141,7 +171,7 @@ func List(runtime string) ([]Info, error) {
 	list := make([]Info, len(names))
 	var all sync.WaitGroup
 	for i, name := range names {
-		all.Go(func() { list[i] = look(runtime, name) })
+		all.Go(func() { list[i] = look(runtime, name, patience) })
 	}
 	all.Wait()
 	return list, nil
@@ -176,7 +206,7 @@ func escapeGlob(dir string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(dir)
 }
 
-func look(runtime, name string) Info {
+func look(runtime, name string, patience time.Duration) Info {
 	c, err := Dial(runtime, name)
 	if errors.Is(err, ErrDead) {
 		return Info{Name: name, State: Dead}
@@ -185,9 +215,9 @@ func look(runtime, name string) Info {
 		return Info{Name: name, State: Silent}
 	}
 	defer c.Close()
-	info, err := c.Info()
+	info, err := c.info(patience)
 	if err != nil {
-		return Info{Name: name, State: Silent, PID: c.pid}
+		return Info{Name: name, State: Silent, PID: c.pid, Stopped: errors.Is(err, ErrStopped)}
 	}
 	// The directory's name is the one to connect by, whatever the answer says.
 	info.Name = name

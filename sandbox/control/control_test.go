@@ -1,9 +1,11 @@
 package control
 
 import (
+	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -25,6 +27,16 @@ import (
 
 // TestMain lets the test binary be a client elsewhere.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[0] == "server" {
+		s, err := Listen(filepath.Join(os.Args[1], os.Args[2]))
+		if err != nil {
+			os.Stdout.WriteString(err.Error() + "\n")
+			os.Exit(1)
+		}
+		s.Serve(Handler{Info: func() Info { return Info{State: Running} }, Stop: func(time.Duration) {}})
+		os.Stdout.WriteString("serving\n")
+		select {}
+	}
 	if len(os.Args) == 3 && os.Args[0] == "client" {
 		c, err := Dial(os.Args[1], os.Args[2])
 		if err == nil {
@@ -136,18 +148,18 @@ func TestDeadAndSilent(t *testing.T) {
 	}
 	defer mute.Close()
 	begin := time.Now()
-	list, err := List(runtime)
+	list, err := List(runtime, Glance)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
 	for _, r := range list {
-		got = append(got, r.Name+" "+string(r.State))
+		got = append(got, fmt.Sprint(r.Name, " ", r.State, " ", r.Stopped))
 	}
-	if want := []string{"alive running", "dead dead", "mute silent"}; !slices.Equal(got, want) {
+	if want := []string{"alive running false", "dead dead false", "mute silent false"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if took := time.Since(begin); took > 5*answerTimeout {
+	if took := time.Since(begin); took > 20*Glance {
 		t.Errorf("it took %v", took)
 	}
 	if _, err := Dial(runtime, "dead"); !errors.Is(err, ErrDead) {
@@ -156,8 +168,61 @@ func TestDeadAndSilent(t *testing.T) {
 	if _, err := Dial(runtime, "never"); !errors.Is(err, ErrDead) {
 		t.Error(err)
 	}
-	if list, err := List(filepath.Join(runtime, "no [such] dir")); err != nil || len(list) > 0 {
+	if list, err := List(filepath.Join(runtime, "no [such] dir"), Glance); err != nil || len(list) > 0 {
 		t.Errorf("%v, %v", list, err)
+	}
+}
+
+// TestSlow: who takes longer than it takes to see whether he is stopped is no silent one.
+func TestSlow(t *testing.T) {
+	runtime := t.TempDir()
+	serve(t, runtime, "slow", Handler{Info: func() Info {
+		time.Sleep(stoppedAfter + stoppedAfter/2)
+		return Info{State: Running}
+	}})
+	if list, err := List(runtime, time.Minute); err != nil || len(list) != 1 || list[0].State != Running {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// TestStopped: nobody waits for who is stopped, and it is told from who is slow, for a
+// question and for a command.
+func TestStopped(t *testing.T) {
+	runtime := t.TempDir()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Args = []string{"server", runtime, "r"}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "serving\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(30 * time.Second); !stopped(cmd.Process.Pid); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it is not stopped")
+		}
+	}
+	const long = 10 * time.Minute // the test ends before
+	list, err := List(runtime, long)
+	if err != nil || len(list) != 1 || list[0].State != Silent || !list[0].Stopped || list[0].PID != cmd.Process.Pid {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if err := dial(t, runtime, "r").Stop(0, long); !errors.Is(err, ErrStopped) {
+		t.Errorf("a stop: %v", err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if list, err = List(runtime, time.Minute); err != nil || len(list) != 1 || list[0].State != Running {
+		t.Errorf("it goes on: %+v, %v", list, err)
 	}
 }
 
@@ -204,7 +269,7 @@ func TestBadClients(t *testing.T) {
 	if err := served(func(c *Client) error { _, err := c.Info(); return err }); err != nil {
 		t.Fatal(err)
 	}
-	err := served(func(c *Client) error { _, _, err := c.ask(Request{Op: "dance"}, answerTimeout); return err })
+	err := served(func(c *Client) error { _, _, err := c.ask(Request{Op: "dance"}, Patience); return err })
 	if refused, ok := errors.AsType[*Error](err); !ok || refused.Hint == "" || !strings.Contains(refused.Text, `"dance"`) {
 		t.Errorf("an unknown request: %v", err)
 	}

@@ -59,7 +59,7 @@ const (
 	Starting State = "starting" // the command doesn't run yet
 	Running  State = "running"
 	Ending   State = "ending" // the command has ended, aisb cleans up
-	Silent   State = "silent" // its aisb doesn't answer: it is stopped, or the machine is very busy
+	Silent   State = "silent" // its aisb doesn't answer: it is stopped, it hangs, or the machine is very busy
 	Dead     State = "dead"   // its aisb is gone, and so is the sandbox: only the directory is left
 )
 
@@ -83,6 +83,8 @@ type Info struct {
 	Detached bool              `json:"detached,omitempty"`
 
 	Aisb string `json:"aisb,omitempty"` // the version of its aisb
+
+	Stopped bool `json:"-"` // of Silent, a client's view too: its aisb stands still
 }
 
 // Port is a port of the host's loopback that leads to one in the sandbox.

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -43,4 +44,15 @@ func peer(c *net.UnixConn) (pid int, err error) {
 		return 0, fmt.Errorf("process %d is in another user namespace", cred.Pid)
 	}
 	return int(cred.Pid), nil
+}
+
+// stopped reports whether a process stands still by a signal (proc_pid_stat(5)). Its name,
+// which may hold anything, ends with the last parenthesis.
+func stopped(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, after, _ := bytes.Cut(text[bytes.LastIndexByte(text, ')')+1:], []byte(" "))
+	return bytes.HasPrefix(after, []byte("T"))
 }

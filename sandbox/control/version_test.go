@@ -192,7 +192,7 @@ func TestSandboxesOfOtherVersions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			runtime := t.TempDir()
 			answers(t, runtime, tt.answer)
-			list, err := List(runtime)
+			list, err := List(runtime, Patience)
 			if err != nil || len(list) != 1 || list[0].State != tt.state {
 				t.Errorf("listed as %+v, %v", list, err)
 			}
