@@ -61,8 +61,9 @@ type Traffic struct {
 
 // Log writes records as one JSON object a line. It is safe for concurrent use.
 type Log struct {
-	now   *zap.Logger // returns when the line is written
-	later *zap.Logger // the line is written soon, and before the next of now
+	now   zapcore.Core // returns when the line is written
+	later zapcore.Core // the line is written soon, and before the next of now
+	out   *lines
 	run   string
 }
 
@@ -77,19 +78,26 @@ func NewLog(w io.Writer, run string) *Log {
 		LineEnding: zapcore.DefaultLineEnding,
 	})
 	out := &lines{w: w}
-	through := func(w writer) *zap.Logger {
-		return zap.New(zapcore.NewCore(encoder, zapcore.AddSync(w), zapcore.InfoLevel))
-	}
-	return &Log{now: through(out.now), later: through(out.later), run: run}
+	// Not a zap.Logger, which keeps the error of a write to itself.
+	through := func(w writer) zapcore.Core { return zapcore.NewCore(encoder, zapcore.AddSync(w), zapcore.InfoLevel) }
+	return &Log{now: through(out.now), later: through(out.later), out: out, run: run}
 }
+
+// OnFailure has told called the first time that a line can't be written. It must come before the
+// first line, and told must not write one.
+func (l *Log) OnFailure(told func(error)) { l.out.tell = told }
+
+// Unwritten is how many lines are missing for want of a disk that takes them.
+func (l *Log) Unwritten() int { return l.out.unwritten() }
 
 // encodeTime is RFC 3339 in UTC with milliseconds.
 func encodeTime(t time.Time, enc zapcore.PrimitiveArrayEncoder) {
 	enc.AppendString(t.UTC().Format("2006-01-02T15:04:05.000Z"))
 }
 
-// Write writes one record.
-func (l *Log) Write(r Record) {
+// Write writes one record, and reports whether it is written, or will be soon. One that isn't
+// is written later if that is possible.
+func (l *Log) Write(r Record) bool {
 	fields := make([]zap.Field, 0, 15)
 	text := func(key, value string) {
 		if value != "" {
@@ -120,11 +128,11 @@ func (l *Log) Write(r Record) {
 	if r.Client.IsValid() {
 		text("client", r.Client.String())
 	}
+	to := l.now
 	if r.Event == EventClose {
-		l.later.Info(string(r.Event), fields...)
-		return
+		to = l.later
 	}
-	l.now.Info(string(r.Event), fields...)
+	return to.Write(zapcore.Entry{Level: zapcore.InfoLevel, Time: time.Now(), Message: string(r.Event)}, fields) == nil
 }
 
 // maxText bounds a text in the log: a name has at most 253 bytes.

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"bytes"
 	"io"
 	"sync"
 	"time"
@@ -15,21 +16,27 @@ const (
 // decide are written before the call returns, so that no byte flows that the log
 // doesn't tell of. Those that come after the fact can wait a moment: under load
 // they go along with the next, which halves the writes.
+//
+// What can't be written waits too, as far as there is room, from the very byte at
+// which a full disk has cut it off: once it can, the lines are whole again.
 type lines struct {
 	mu    sync.Mutex
 	w     io.Writer
 	late  []byte
 	timer *time.Timer // runs while something waits; nil before the first
+
+	failed bool        // the last write has
+	lost   int         // lines that found no place
+	tell   func(error) // called when it begins to fail, the first time; may be nil
 }
 
-// now writes what waits and then p.
+// now writes what waits and then p. An error means that not all of that could be written.
 func (l *lines) now(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.late) == 0 {
-		return l.w.Write(p)
+	if err := l.take(p); err != nil {
+		return 0, err
 	}
-	l.late = append(l.late, p...)
 	return len(p), l.flush()
 }
 
@@ -38,7 +45,9 @@ func (l *lines) later(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	first := len(l.late) == 0
-	l.late = append(l.late, p...)
+	if err := l.take(p); err != nil {
+		return 0, err
+	}
 	switch {
 	case len(l.late) >= lateMax:
 		return len(p), l.flush()
@@ -49,6 +58,18 @@ func (l *lines) later(p []byte) (int, error) {
 		l.timer.Reset(lateBy)
 	}
 	return len(p), nil
+}
+
+// take puts a line behind those that wait, if it has a place there.
+func (l *lines) take(p []byte) error {
+	if l.failed && len(l.late)+len(p) > lateMax {
+		if err := l.flush(); err != nil {
+			l.lost++
+			return err
+		}
+	}
+	l.late = append(l.late, p...)
+	return nil
 }
 
 // overdue may come after a flush and find nothing, or a line younger than
@@ -63,9 +84,24 @@ func (l *lines) flush() error {
 	if len(l.late) == 0 {
 		return nil
 	}
-	_, err := l.w.Write(l.late)
-	l.late = l.late[:0]
+	n, err := l.w.Write(l.late)
+	l.late = l.late[:copy(l.late, l.late[min(n, len(l.late)):])]
+	l.failed = err != nil
+	if tell := l.tell; err != nil && tell != nil {
+		l.tell = nil
+		tell(err)
+	}
 	return err
+}
+
+// unwritten is how many lines have been lost, or would be now.
+func (l *lines) unwritten() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.failed {
+		return l.lost
+	}
+	return l.lost + bytes.Count(l.late, []byte("\n"))
 }
 
 // writer makes a function a writer.

@@ -3,12 +3,13 @@ package gate
 import (
 	"bytes"
 	"errors"
-	"io"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Lines keep their order, those that decide are out when the call returns, and
@@ -67,14 +68,70 @@ func TestLinesLate(t *testing.T) {
 	})
 }
 
-// A log that can't be written says so to whoever decides next.
-func TestLinesError(t *testing.T) {
-	l := &lines{w: writer(func([]byte) (int, error) { return 0, io.ErrShortWrite })}
-	_, _ = l.later([]byte("end\n"))
-	if _, err := l.now([]byte("allow\n")); !errors.Is(err, io.ErrShortWrite) {
-		t.Errorf("%v", err)
+// disk takes so many bytes and no more.
+type disk struct {
+	room int
+	text bytes.Buffer
+}
+
+func (d *disk) Write(p []byte) (int, error) {
+	n := min(len(p), d.room)
+	d.room -= n
+	d.text.Write(p[:n])
+	if n < len(p) {
+		return n, unix.ENOSPC
 	}
-	if _, err := l.later(make([]byte, lateMax)); !errors.Is(err, io.ErrShortWrite) {
-		t.Errorf("%v", err)
+	return n, nil
+}
+
+// A log that can't be written says so to whoever decides, and once to whoever listens. With
+// room its lines are whole and in order, what has been cut off among them.
+func TestLinesError(t *testing.T) {
+	told := 0
+	d := &disk{room: 5}
+	l := &lines{w: d, tell: func(err error) {
+		if told++; !errors.Is(err, unix.ENOSPC) {
+			t.Error(err)
+		}
+	}}
+	_, _ = l.later([]byte("end\n"))
+	for range 2 {
+		if _, err := l.now([]byte("allow\n")); !errors.Is(err, unix.ENOSPC) {
+			t.Errorf("%v", err)
+		}
+	}
+	_, _ = l.later([]byte("end 2\n"))
+	if n := l.unwritten(); n != 3 || told != 1 {
+		t.Errorf("%d are unwritten, told %d times", n, told)
+	}
+	d.room = 1 << 20
+	if _, err := l.now([]byte("deny\n")); err != nil {
+		t.Error(err)
+	}
+	if got, want := d.text.String(), "end\nallow\nallow\nend 2\ndeny\n"; got != want || l.unwritten() != 0 {
+		t.Errorf("got %q, want %q; %d are unwritten", got, want, l.unwritten())
+	}
+}
+
+// What waits for room has a bound, and what is beyond it is counted.
+func TestLinesLost(t *testing.T) {
+	line := []byte(strings.Repeat("x", 1023) + "\n")
+	const fit = lateMax / 1024
+	d := &disk{room: 100}
+	l := &lines{w: d}
+	for i := range 2 * fit {
+		if i%2 == 0 {
+			_, _ = l.later(line)
+		} else {
+			_, _ = l.now(line)
+		}
+	}
+	if len(l.late) > lateMax || l.unwritten() != 2*fit {
+		t.Errorf("%d bytes wait, %d lines are unwritten", len(l.late), l.unwritten())
+	}
+	d.room = 1 << 20
+	_, _ = l.now(line)
+	if d.text.Len()%len(line) != 0 || strings.Count(d.text.String(), string(line)) != 2*fit+1-l.unwritten() || l.unwritten() < fit {
+		t.Errorf("%d bytes are written, %d lines are not", d.text.Len(), l.unwritten())
 	}
 }

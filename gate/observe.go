@@ -31,7 +31,7 @@ func (g *Gate) watch() {
 
 // write counts a line of the log and writes it. In this order, as whatever else counts
 // what a line tells of: who has read the line may ask for the numbers at once.
-func (g *Gate) write(r Record) {
+func (g *Gate) write(r Record) bool {
 	g.metrics.Decision(string(r.Event), r.Reason)
-	g.log.Write(r)
+	return g.log.Write(r)
 }

@@ -31,12 +31,13 @@ func (x *exchange) greeting() hello {
 	return hello{}
 }
 
-// logAllow writes that an exchange may go on, and where it is connected to.
-func (g *Gate) logAllow(x *exchange, to netip.AddrPort) {
+// logAllow writes that an exchange may go on, and where it is connected to. It reports
+// whether that is written: what can't be written down is not to happen.
+func (g *Gate) logAllow(x *exchange, to netip.AddrPort) bool {
 	r := x.record(EventAllow, x.decision.Reason)
 	r.Addr = to
 	g.counts.reached(x.target, x.decision.Reason)
-	g.write(r)
+	return g.write(r)
 }
 
 // logRefusal writes that an exchange got an answer of the gate's own.

@@ -17,6 +17,7 @@ type Report struct {
 	Foreign  int             `json:"foreign,omitempty"`  // connections of others
 	Limited  int             `json:"limited,omitempty"`  // connections over the limit
 	Canary   int             `json:"canary,omitempty"`   // connections past the fence, see gate/proc
+	Unlogged int             `json:"unlogged,omitempty"` // lines that the log lacks
 }
 
 // HostReport is a host that was reached.
@@ -126,7 +127,7 @@ func (g *Gate) Report() Report {
 	c := &g.counts
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r := Report{More: c.more, Foreign: int(c.foreign.Load()), Limited: int(c.limited.Load())}
+	r := Report{More: c.more, Foreign: int(c.foreign.Load()), Limited: int(c.limited.Load()), Unlogged: g.log.Unwritten()}
 	for _, h := range c.hosts {
 		r.Hosts = append(r.Hosts, *h)
 	}

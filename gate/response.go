@@ -218,10 +218,13 @@ func (w *responseWriter) connected(conn net.Conn) {
 		w.origin.Store(c)
 		c.user.Store(w)
 	}
-	if w.allowed.CompareAndSwap(false, true) {
-		w.x.gate.logAllow(w.x, to)
+	if w.allowed.CompareAndSwap(false, true) && !w.x.gate.logAllow(w.x, to) {
+		w.cut(policy.Limit)
 	}
 	w.x.gate.recheck(w, w.x.decision)
+	if w.wasCut() {
+		conn.Close() // this one and those of retries, before the request goes out
+	}
 }
 
 // goes implements flow.
@@ -244,7 +247,7 @@ func (w *responseWriter) cut(reason policy.Reason) {
 // wasCut reports whether cut has ended it.
 func (w *responseWriter) wasCut() bool {
 	c := w.cause.Load()
-	return c != nil && (*c == policy.PolicyChanged || *c == policy.Shutdown)
+	return c != nil && (*c == policy.PolicyChanged || *c == policy.Shutdown || *c == policy.Limit)
 }
 
 // finish ends what a request has begun. One that was cut before it was connected is a

@@ -111,7 +111,9 @@ func (t *tunnel) admit() error {
 	if !t.settle(&t.passed) {
 		return net.ErrClosed // cut in the meantime
 	}
-	t.g.logAllow(t.x, t.to)
+	if !t.g.logAllow(t.x, t.to) {
+		return refusalError{policy.Limit}
+	}
 	if len(first) > 0 {
 		if !t.x.decision.budget.spend(int64(len(first))) {
 			return errBudget

@@ -228,13 +228,17 @@ func (d *directSide) note(changes []direct.Change) {
 			r.Event = gate.EventDeny
 			d.complain(c)
 		}
-		d.log.Write(r)
+		if !d.log.Write(r) {
+			d.say("the run's log can't be written: not all that is opened and shut is in it")
+		}
 	}
 }
 
-// complain tells of a target without an answer, if anyone listens.
-func (d *directSide) complain(c direct.Change) {
-	text := c.Problem()
+// complain tells of a target without an answer.
+func (d *directSide) complain(c direct.Change) { d.say(c.Problem()) }
+
+// say tells of a problem, once, if anyone listens.
+func (d *directSide) say(text string) {
 	if d.told[text] {
 		return // a name may come and go all day
 	}
@@ -249,14 +253,17 @@ func (d *directSide) complain(c direct.Change) {
 	}
 }
 
-// Trouble tells of names that can't be looked up any more, or lead elsewhere than they
-// may, while the command runs: what was open before stays so for a while. It is nil,
-// and so never ready, with a gate.
+// Trouble tells, while the command runs, what a gate warns of. Without one, it is of names
+// that can't be looked up any more, or lead elsewhere than they may: what was open before
+// stays so for a while. It is nil, and so never ready, where there is neither.
 func (s *Session) Trouble() <-chan string {
-	if s.direct == nil {
-		return nil
+	switch {
+	case s.direct != nil:
+		return s.direct.trouble
+	case s.net != nil:
+		return s.net.process.Warnings()
 	}
-	return s.direct.trouble
+	return nil
 }
 
 // close ends it, and returns what the receipt tells.

@@ -18,13 +18,13 @@ func newLogOutput(w io.Writer) *logOutput {
 	return &logOutput{w: w, failed: make(chan error, 1)}
 }
 
-// Write implements io.Writer. The error is returned to nobody who would print it
-// for each line.
+// Write implements io.Writer. By its error nothing is allowed until the gate has ended.
 func (o *logOutput) Write(p []byte) (int, error) {
-	if _, err := o.w.Write(p); err != nil {
+	n, err := o.w.Write(p)
+	if err != nil {
 		o.once.Do(func() { o.failed <- err })
 	}
-	return len(p), nil
+	return n, err
 }
 
 // noLog is why a gate ends whose log can't be written.

@@ -35,6 +35,9 @@ func receipt(u *ui, spec sandbox.Spec, r sandbox.Result, ran time.Duration) {
 	if r.Report.Foreign > 0 {
 		u.warnf("%d connections to the gate came from outside this sandbox and were refused", r.Report.Foreign)
 	}
+	if r.Report.Unlogged > 0 {
+		u.warnf("the log lacks %s that could not be written", plural(r.Report.Unlogged, "line", "lines"))
+	}
 	plantedLines(u, r.Planted)
 	if r.Foreign > 0 {
 		u.warnf("%s to published ports came from other users of this machine, all refused", plural(int(r.Foreign), "connection", "connections"))

@@ -84,6 +84,9 @@ func (c *child) configure() error {
 	c.runDir, c.enclosed = cfg.RunDir, cfg.Enclosed
 	received.Files = files[1:] // the log stays open
 	c.log = gate.NewLog(files[0], cfg.Run)
+	c.log.OnFailure(func(err error) {
+		fmt.Fprintf(os.Stderr, "%sthe run's log can't be written, and nothing new is let through until it can: %v\n", warning, err)
+	})
 	if !cfg.Enclosed {
 		conn, err := fdmsg.FromFile(files[1])
 		if err != nil {

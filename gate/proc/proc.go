@@ -1,7 +1,6 @@
 package proc
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -64,7 +63,7 @@ func Start(ctx context.Context, exe string, cfg Config, files Listeners) (*Proce
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{conn: conn, stderr: &opening{}, patience: answerTimeout, done: make(chan struct{})}
+	p := &Process{conn: conn, stderr: newOpening(), patience: answerTimeout, done: make(chan struct{})}
 	p.cmd = &exec.Cmd{
 		Path: exe, Args: []string{Name}, Env: []string{}, Dir: "/",
 		ExtraFiles: []*os.File{theirs},
@@ -183,6 +182,9 @@ func (p *Process) Serve(listener *os.File) error {
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
+// Warnings are what a gate that goes on has to say.
+func (p *Process) Warnings() <-chan string { return p.stderr.warnings }
+
 // PID is the gate's process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
@@ -221,31 +223,4 @@ func (p *Process) lastWords() error {
 		return nil
 	}
 	return fmt.Errorf("it wrote: %s", text)
-}
-
-// opening keeps the beginning of what is written to it: a crash says first what
-// happened and then where.
-type opening struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-// maxOpening is how much is kept.
-const maxOpening = 4 << 10
-
-// Write implements io.Writer.
-func (o *opening) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if room := maxOpening - o.buf.Len(); room > 0 {
-		o.buf.Write(p[:min(len(p), room)])
-	}
-	return len(p), nil
-}
-
-// String is what was kept.
-func (o *opening) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
 }

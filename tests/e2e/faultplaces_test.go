@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,8 +29,8 @@ func smallDisk(t *testing.T, size string) string {
 	return dir
 }
 
-// fill takes all the room of a disk but some bytes.
-func fill(t *testing.T, dir string, but int64) {
+// fill takes all the room of a disk but some bytes, by a file.
+func fill(t *testing.T, dir string, but int64) string {
 	t.Helper()
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
@@ -43,6 +44,7 @@ func fill(t *testing.T, dir string, but int64) {
 	if err := unix.Fallocate(int(f.Fd()), 0, 0, int64(st.Bavail)*st.Bsize-but); err != nil {
 		t.Fatal(err)
 	}
+	return f.Name()
 }
 
 // TestFullDisk: a disk for logs that is full stops a start before anything runs, one that
@@ -88,6 +90,57 @@ func TestFullDisk(t *testing.T) {
 		wantIn(t, "error", o.stderr, "aisb: error: ", "the disk is nearly full", "aisb: hint: ")
 		gone()
 	})
+	t.Run("while the command runs, and no floor wanted", func(t *testing.T) {
+		gone, disk := wantNoTrace(t, false), smallDisk(t, "64m")
+		l := call{dir: project(t), env: []string{"XDG_STATE_HOME=" + disk}}.start(t, append([]string{"--min-free", "0"}, allowed...), sh(`echo ready
+			while read -r line; do
+				n=0; while [ $n -lt 60 ] && curl -s -o /dev/null http://allowed.test/; do n=$((n+1)); done
+				echo "$line: $n"
+			done`)...)
+		l.waitOut("ready\n")
+		ballast := fill(t, disk, 0)
+		l.say("full") // what is left of a page holds some lines
+		l.waitErr("aisb: warning: the run's log can't be written, and nothing new is let through until it can")
+		l.waitOut("full: ")
+		if err := os.Remove(ballast); err != nil {
+			t.Fatal(err)
+		}
+		l.say("room")
+		l.waitOut("room: 60\n")
+		l.stdin.Close()
+		o := l.wait(runTimeout)
+		o.wantStatus(t, 0)
+		if strings.Contains(o.stderr, "the log lacks") {
+			t.Errorf("lines are missing: %s", o.stderr)
+		}
+		wantWholeLog(t, disk)
+		gone()
+	})
+}
+
+// wantWholeLog looks at the one log below a state directory: each line is one, and what was
+// allowed has ended.
+func wantWholeLog(t *testing.T, state string) {
+	t.Helper()
+	logs, err := filepath.Glob(filepath.Join(state, "aisb/runs/*/log.jsonl"))
+	if err != nil || len(logs) != 1 {
+		t.Fatalf("logs: %q, %v", logs, err)
+	}
+	text, err := os.ReadFile(logs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := map[string]int{}
+	for line := range strings.Lines(string(text)) {
+		var m struct{ Event, Reason string }
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Errorf("%q: %v", line, err)
+		}
+		events[strings.TrimSpace(m.Event+" "+m.Reason)]++
+	}
+	if n := events["close limit"]; n == 0 || events["allow listed"] != n+events["close"] {
+		t.Errorf("the log has %v", events)
+	}
 }
 
 // TestUnusablePlaces: directories that aisb can't write to, or that aren't there, are
