@@ -1,10 +1,14 @@
 package terminal
 
 import (
+	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/aisb-dev/aisb/tests/screen"
 )
 
 // TestRecorded: interfaces of real programs, recorded on a terminal that answers
@@ -44,6 +48,13 @@ func TestRecorded(t *testing.T) {
 		}
 		if len(f.Kept()) > 0 {
 			t.Errorf("%s: %v", file, f.Kept())
+		}
+		steps := []screen.Step{}
+		for _, piece := range bytes.SplitAfter(raw, []byte("\x1b")) {
+			steps = append(steps, screen.Step{Text: string(piece)})
+		}
+		if err := screen.Play(steps, 24, 80, func(w io.Writer) io.Writer { return New(w, Options{Answers: true}) }); err != nil {
+			t.Errorf("%s looks different: %v", file, err)
 		}
 		t.Logf("%s: %d bytes, at the end %q", file, len(raw), end)
 	}

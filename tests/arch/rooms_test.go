@@ -112,7 +112,7 @@ func ours(name string) bool {
 // allowedInTests: tests may use the tests' own packages, and the package that
 // they test from outside.
 func allowedInTests(dir, name string) bool {
-	return name == "tests/need" || name == "tests/fakes" || name == "tests/mutants" || name == dir
+	return name == "tests/need" || name == "tests/fakes" || name == "tests/mutants" || name == "tests/screen" || name == dir
 }
 
 // TestArrowsOfTests holds that nothing but tests needs what is under tests, and
