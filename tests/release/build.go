@@ -25,8 +25,9 @@ type build struct {
 func (b build) binary(arch string) string { return filepath.Join(b.stage, arch, "aisb") }
 
 // settings change what the Go tool builds, and so are the same everywhere. Of the
-// user's own only where things are kept and fetched from stays.
-var settings = []string{"CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off", "GOAMD64=v1", "GOARM64=v8.0"}
+// user's own only where things are kept and fetched from stays. A month begins at another
+// time elsewhere.
+var settings = []string{"CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off", "GOAMD64=v1", "GOARM64=v8.0", "TZ=UTC"}
 
 var unset = []string{"GOOS", "GOARCH", "GOEXPERIMENT", "GOFIPS140", "GODEBUG", "GOCACHEPROG", "GO111MODULE"}
 
@@ -42,6 +43,9 @@ func environ(all []string, more ...string) []string {
 	}
 	return append(append(env, settings...), more...)
 }
+
+// epoch is the commit's time for programs that write one into what they make.
+func (b build) epoch() string { return fmt.Sprintf("SOURCE_DATE_EPOCH=%d", b.src.time.Unix()) }
 
 // command is a program in the tree, with environ's environment.
 func (b build) command(ctx context.Context, env []string, name string, args ...string) *exec.Cmd {
@@ -163,7 +167,8 @@ func (b build) pages(ctx context.Context) ([]string, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
 	}
-	_, err := output(b.command(ctx, []string{"AISB_MAN_DIR=" + dir}, goTool(), "test", "-count=1", "-run=^TestManPages$", "./cmd/aisb"))
+	env := []string{"AISB_MAN_DIR=" + dir, b.epoch()} // they have the month
+	_, err := output(b.command(ctx, env, goTool(), "test", "-count=1", "-run=^TestManPages$", "./cmd/aisb"))
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -108,7 +107,6 @@ func (b build) nfpm(ctx context.Context, format, arch string, files []file, to s
 	if to, err = filepath.Abs(to); err != nil {
 		return err
 	}
-	epoch := fmt.Sprintf("SOURCE_DATE_EPOCH=%d", b.src.time.Unix())
-	_, err = output(b.command(ctx, []string{epoch}, goTool(), "run", nfpmTool, "package", "--config", config, "--packager", format, "--target", to))
+	_, err = output(b.command(ctx, []string{b.epoch()}, goTool(), "run", nfpmTool, "package", "--config", config, "--packager", format, "--target", to))
 	return err
 }

@@ -4,6 +4,8 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -57,10 +59,37 @@ func TestParse(t *testing.T) {
 }
 
 func TestEnviron(t *testing.T) {
-	got := environ([]string{"PATH=/bin", "GOFLAGS=-tags=faults", "GOAMD64=v3", "GOEXPERIMENT=x", "GOPROXY=off", "CGO_ENABLED=1"}, "GOARCH=arm64")
-	want := []string{"PATH=/bin", "GOPROXY=off", "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off", "GOAMD64=v1", "GOARM64=v8.0", "GOARCH=arm64"}
+	got := environ([]string{"PATH=/bin", "GOFLAGS=-tags=faults", "GOAMD64=v3", "TZ=Asia/Tokyo", "GOEXPERIMENT=x", "GOPROXY=off", "CGO_ENABLED=1"}, "GOARCH=arm64")
+	want := []string{"PATH=/bin", "GOPROXY=off", "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off", "GOAMD64=v1", "GOARM64=v8.0", "TZ=UTC", "GOARCH=arm64"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The manual pages have the commit's month, as it was in Greenwich: not that of whoever
+// makes the release, later or elsewhere.
+func TestPagesHaveTheCommitsMonth(t *testing.T) {
+	t.Setenv("TZ", "Pacific/Kiritimati") // 14 hours ahead
+	b := build{top: "../..", stage: t.TempDir()}
+	b.src.time = time.Date(2001, 2, 28, 23, 59, 59, 0, time.UTC)
+	pages, err := b.pages(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range pages {
+		file, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := gzip.NewReader(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := io.ReadAll(text)
+		if want := `"Feb 2001" "aisb" "aisb"`; err != nil || !strings.Contains(string(page), want) {
+			t.Errorf("%s: %v, not %s in %.100q", name, err, want, page)
+		}
+		file.Close()
 	}
 }
 
