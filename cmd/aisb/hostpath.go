@@ -60,18 +60,18 @@ var podmans = []string{
 	"podman", "conmon", "crun", "runc", "pasta", "pasta.avx2", "newuidmap", "newgidmap", "netavark", "aardvark-dns", "fuse-overlayfs", "slirp4netns",
 }
 
-// leadsInside reports whether a program of podman's in dir is a link to one that
-// the sandbox can write to: ~/.local/bin may hold such links into a project. There
-// is none on the way to dir. Most names are no links, and a look at one that is takes
-// a system call for each part of its path.
+// leadsInside reports whether a program of podman's in dir is one that the sandbox can
+// write to: ~/.local/bin may hold links into a project, and a single file of it may be
+// mounted. No link is on the way to dir, so only a name that is one is followed, which
+// takes a system call for each part of its path.
 func leadsInside(dir string, writable []mounts.Mount) bool {
 	for _, name := range podmans {
 		path := filepath.Join(dir, name)
 		info, err := os.Lstat(path)
-		if err != nil || info.Mode()&fs.ModeSymlink == 0 {
-			continue
+		if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			path, err = filepath.EvalSymlinks(path)
 		}
-		if real, err := filepath.EvalSymlinks(path); err == nil && inside(real, writable) {
+		if err == nil && inside(path, writable) {
 			return true
 		}
 	}

@@ -15,13 +15,15 @@ func TestHostPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := func(name string) string { return filepath.Join(root, name) }
-	for _, dir := range []string{"p/bin", "p-other/bin", "ro/bin", "usr/bin", "links", "harmless"} {
+	for _, dir := range []string{"p/bin", "p-other/bin", "ro/bin", "usr/bin", "links", "harmless", "single"} {
 		if err := os.MkdirAll(at(dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(at("p/bin/newuidmap"), nil, 0o755); err != nil {
-		t.Fatal(err)
+	for _, program := range []string{"p/bin/newuidmap", "single/podman"} {
+		if err := os.WriteFile(at(program), nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for link, to := range map[string]string{
 		"into": at("p/bin"), "p/out": at("usr/bin"),
@@ -31,7 +33,7 @@ func TestHostPath(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	writable := []mounts.Mount{{Source: at("p")}, {Source: at("ro"), ReadOnly: true}}
+	writable := []mounts.Mount{{Source: at("p")}, {Source: at("single/podman")}, {Source: at("ro"), ReadOnly: true}}
 	for name, c := range map[string]struct{ path, want string }{
 		"in the project":        {at("p/bin") + ":" + at("usr/bin"), at("usr/bin")},
 		"the project":           {at("p") + ":" + at("usr/bin"), at("usr/bin")},
@@ -40,6 +42,7 @@ func TestHostPath(t *testing.T) {
 		"by a link in it":       {at("p/out"), ""},
 		"of a longer name":      {at("p-other/bin"), at("p-other/bin")},
 		"a program by a link":   {at("links") + ":" + at("harmless"), at("harmless")},
+		"a program by itself":   {at("single") + ":" + at("usr/bin"), at("usr/bin")},
 		"read-only":             {at("ro/bin"), at("ro/bin")},
 		"relative, empty, none": {"bin::.:" + at("missing") + ":" + at("usr/bin"), at("usr/bin")},
 	} {
