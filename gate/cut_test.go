@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -82,50 +83,58 @@ func (l *lab) endings() (got []string) {
 }
 
 // What is cut before it is connected to anything has one line too, that tells of the cut
-// and of no failure: while its name is looked up, and while it is connected.
+// and of no failure: while its name is looked up, and while it is connected. Whose client
+// leaves meanwhile has one as well: a name was asked for.
 func TestCutBeforeConnected(t *testing.T) {
-	ends := map[string]func(*lab){
-		"policy-changed": func(l *lab) { l.gate.SetPolicy(l.policy("other.test")) },
-		"shutdown": func(l *lab) {
+	ends := map[string]func(*lab, *raw){
+		"deny policy-changed": func(l *lab, _ *raw) { l.gate.SetPolicy(l.policy("other.test")) },
+		"deny shutdown": func(l *lab, _ *raw) {
 			ctx, cancel := context.WithCancel(l.t.Context())
 			cancel()
 			l.gate.Drain(ctx)
 		},
+		"error": func(_ *lab, c *raw) { c.Close() },
 	}
-	asked := make(chan struct{}, 4)
+	asked := make(chan struct{}, 8)
 	mute := startParent(t, func(c net.Conn, r *bufio.Reader) {
 		asked <- struct{}{}
 		io.Copy(io.Discard, r)
 	})
-	for reason, end := range ends {
-		t.Run("resolving, "+reason, func(t *testing.T) {
-			l := startTweaked(t, "slow.test", fakes.Zone{"slow.test": {Silent: true}}, nil, unhurried)
-			c := l.dial()
-			c.send(crlf("GET http://slow.test/ HTTP/1.1", "Host: x", ""))
-			l.until(func() bool { return len(l.dns.Log.Names()) > 0 }, "nobody asks for the name")
-			l.cutAlone(end, reason)
-		})
-		t.Run("connecting, "+reason, func(t *testing.T) {
-			l := startTweaked(t, "a.test", fakes.Hosts(map[string][]string{"a.test": {"9.9.9.9"}}),
-				func(c *Config) { c.Upstream = &Upstream{Addr: mute.addr} }, unhurried)
-			c := l.dial()
-			c.send(crlf("GET http://a.test/ HTTP/1.1", "Host: x", ""))
-			select {
-			case <-asked:
-			case <-time.After(patience):
-				t.Fatal("nobody asks the proxy")
+	for request, head := range map[string]string{"request": "GET http://%s/ HTTP/1.1", "tunnel": "CONNECT %s:443 HTTP/1.1"} {
+		for want, end := range ends {
+			if request == "tunnel" && want == "error" {
+				continue // it is connected all the same: the client may have closed one direction alone
 			}
-			l.cutAlone(end, reason)
-		})
+			t.Run("resolving, "+request+", "+want, func(t *testing.T) {
+				l := startTweaked(t, "slow.test", fakes.Zone{"slow.test": {Silent: true}}, nil, unhurried)
+				c := l.dial()
+				c.send(crlf(fmt.Sprintf(head, "slow.test"), "Host: x", ""))
+				l.until(func() bool { return len(l.dns.Log.Names()) > 0 }, "nobody asks for the name")
+				end(l, c)
+				l.hasAlone(strings.Replace(want, "error", "error dns-failure", 1))
+			})
+			t.Run("connecting, "+request+", "+want, func(t *testing.T) {
+				l := startTweaked(t, "a.test", fakes.Hosts(map[string][]string{"a.test": {"9.9.9.9"}}),
+					func(c *Config) { c.Upstream = &Upstream{Addr: mute.addr} }, unhurried)
+				c := l.dial()
+				c.send(crlf(fmt.Sprintf(head, "a.test"), "Host: x", ""))
+				select {
+				case <-asked:
+				case <-time.After(patience):
+					t.Fatal("nobody asks the proxy")
+				}
+				end(l, c)
+				l.hasAlone(strings.Replace(want, "error", "error dial-failure", 1))
+			})
+		}
 	}
 }
 
-// cutAlone cuts what is under way, of which one line is to tell.
-func (l *lab) cutAlone(end func(*lab), reason string) {
+// hasAlone waits until nothing is under way. One line is to tell of all that was.
+func (l *lab) hasAlone(want string) {
 	l.t.Helper()
-	end(l)
 	l.noFlows()
-	if got := l.endings(); !slices.Equal(got, []string{"deny " + reason}) {
-		l.t.Errorf("the log has %q", got)
+	if got := l.endings(); !slices.Equal(got, []string{want}) {
+		l.t.Errorf("the log has %q, want %q", got, want)
 	}
 }

@@ -166,7 +166,7 @@ func TestReloadWhileDialling(t *testing.T) {
 		t.Fatal(x.refusal.why)
 	}
 	l.gate.SetPolicy(l.policy("other.test"))
-	req := (&http.Request{}).WithContext(context.WithValue(t.Context(), exchangeKey{}, x))
+	req := (&http.Request{}).WithContext(l.gate.join(x)) // which the reload hasn't seen
 	l.gate.tunnel(req, nil, nil)
 	client.SetReadDeadline(time.Now().Add(patience))
 	if n, err := io.Copy(io.Discard, client); isTimeout(err) {

@@ -83,7 +83,9 @@ func (g *Gate) handleConnect(host string, ctx *goproxy.ProxyCtx) (*goproxy.Conne
 		x.decision, x.refusal = g.decide(ctx.Req.Context(), x.method, x.target)
 	}
 	if x.refusal != nil {
+		x.refusal = x.joining.why(x.refusal)
 		g.logRefusal(x, x.refusal)
+		x.joining.end()
 		ctx.Resp = x.refusal.response(ctx.Req, g.command)
 		return reject, host
 	}
@@ -99,8 +101,9 @@ func (g *Gate) tunnel(req *http.Request, _ net.Conn, _ *goproxy.ProxyCtx) {
 	x := exchangeOf(req.Context())
 	conn, to, err := g.dial(req.Context(), x.decision)
 	if err != nil {
-		x.refusal = dialFailure(x, err)
+		x.refusal = x.joining.why(dialFailure(x, err))
 		g.logRefusal(x, x.refusal)
+		x.joining.end() // before the client is left time to read
 		_ = x.refusal.write(x.client, x.method, g.command)
 		x.client.Close()
 		return
@@ -109,6 +112,7 @@ func (g *Gate) tunnel(req *http.Request, _ net.Conn, _ *goproxy.ProxyCtx) {
 		keepAlive(conn) // which is set when a tunnel is parked, otherwise
 	}
 	t := newTunnel(x, conn, to)
+	x.joining.become(t)
 	g.recheck(t, x.decision)
 	// Whether the client got it shows when its first bytes are read.
 	_, _ = io.WriteString(x.client.stream, "HTTP/1.1 200 Connection established\r\n\r\n")

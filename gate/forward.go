@@ -213,6 +213,10 @@ func (g *Gate) handleResponse(resp *http.Response, ctx *goproxy.ProxyCtx) *http.
 	}
 	left := ctx.Req.Context().Err() != nil && w.conn.badFrame() == nil && w.cause.Load() == nil && !w.body.isLost()
 	if resp == nil && (left || w.wasCut()) {
+		if left && !w.allowed.Load() { // a name was looked up, perhaps packets were sent
+			w.told = true
+			g.logRefusal(w.x, w.failure())
+		}
 		panic(http.ErrAbortHandler) // the client has gone: nobody is to be answered
 	}
 	if resp == nil {

@@ -29,6 +29,7 @@ type exchange struct {
 	decision *decision
 	refusal  *refusal
 	client   *clientEnd // of CONNECT
+	joining  *joining   // of CONNECT
 	stood    func()     // says that the tunnel stands, if its front waits for that
 	hello    atomic.Pointer[hello]
 }
@@ -228,7 +229,9 @@ func (g *Gate) connect(x *exchange, w http.ResponseWriter) {
 		Method: http.MethodConnect, URL: &url.URL{Host: x.target.String()}, Host: x.target.String(),
 		ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: http.NoBody, RemoteAddr: x.from.String(),
 	}
-	g.engine.ServeHTTP(w, req.WithContext(context.WithValue(context.Background(), exchangeKey{}, x)))
+	ctx := g.join(x)
+	defer x.joining.end()
+	g.engine.ServeHTTP(w, req.WithContext(ctx))
 }
 
 // answer refuses a connection whose request has no exchange.
