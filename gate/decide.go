@@ -48,6 +48,11 @@ func (g *Gate) decide(ctx context.Context, method string, t policy.Target) (*dec
 		}
 		return nil, r
 	}
+	if !g.log.Ready() { // or a name is looked up that no line tells of
+		r := exhausted(method, t, d)
+		r.why = "the gate's log can't be written"
+		return nil, r
+	}
 	dec := &decision{Decision: d, under: p, target: t, budget: g.budgets.of(d)}
 	if g.upstream.resolves(t, d) {
 		dec.byName = true

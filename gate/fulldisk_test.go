@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -43,6 +44,9 @@ func TestFullLog(t *testing.T) {
 		resp, err := client.Get("http://" + service(web.Addr) + "/")
 		if err == nil {
 			resp.Body.Close()
+			if resp.StatusCode != http.StatusOK {
+				err = errors.New(resp.Status)
+			}
 		}
 		return err
 	}
@@ -50,16 +54,24 @@ func TestFullLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.waitLog(event("close"))
-	log.full.Store(true)
-	if err := get(); err == nil {
-		t.Error("a request is answered that the log doesn't tell of")
+	tunnel := func() string {
+		c := l.dial()
+		c.send(crlf("CONNECT "+service(echo.Addr)+" HTTP/1.1", "Host: x", "") + "early")
+		return c.rest()
 	}
-	c := l.dial()
-	c.send(crlf("CONNECT "+service(echo.Addr)+" HTTP/1.1", "Host: x", "") + "early")
-	if text := c.rest(); !strings.Contains(text, "reset") {
+	log.full.Store(true)
+	// Whose line shows that the log is full: connected, and cut.
+	if text := tunnel(); !strings.Contains(text, "reset") {
 		t.Errorf("a tunnel ends with %q", text)
 	}
 	l.noFlows()
+	// Whatever comes then is connected to nothing.
+	if text := tunnel(); !strings.Contains(text, "503 ") || !strings.Contains(text, "log can't be written") {
+		t.Errorf("a second tunnel is answered %q", text)
+	}
+	if err := get(); err == nil {
+		t.Error("a request is answered that the log doesn't tell of")
+	}
 	if n := l.gate.Report().Unlogged; n != 4 {
 		t.Errorf("%d lines are missing, want 4", n)
 	}
@@ -68,14 +80,24 @@ func TestFullLog(t *testing.T) {
 		t.Error(err)
 	}
 	l.noFlows()
-	if n := heard.Load(); n != 2 {
-		t.Errorf("the origin heard %d requests, want 2", n)
+	log.full.Store(true)
+	if err := get(); err == nil { // the first of its kind
+		t.Error("a request is answered that the log doesn't tell of")
+	}
+	l.noFlows()
+	log.full.Store(false)
+	if err := get(); err != nil {
+		t.Error(err)
+	}
+	l.noFlows()
+	if n := heard.Load(); n != 3 {
+		t.Errorf("the origin heard %d requests, want 3", n)
 	}
 	l.until(func() bool { return len(echo.Log.Events()) == 1 }, "the tunnel has not ended")
 	if n := echo.Log.Events()[0].Bytes; n != 0 {
 		t.Errorf("%d bytes went through a tunnel", n)
 	}
-	want := []string{"allow", "allow", "allow", "allow", "close ", "close ", "close limit", "close limit"}
+	want := []string{"allow", "allow", "allow", "allow", "allow", "close ", "close ", "close ", "close limit", "close limit", "error limit", "error limit"}
 	if got := l.endings(); !slices.Equal(got, want) || l.gate.Report().Unlogged != 0 {
 		t.Errorf("the log has %q, want %q", got, want)
 	}

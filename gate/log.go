@@ -83,9 +83,13 @@ func NewLog(w io.Writer, run string) *Log {
 	return &Log{now: through(out.now), later: through(out.later), out: out, run: run}
 }
 
-// OnFailure has told called the first time that a line can't be written. It must come before the
-// first line, and told must not write one.
+// OnFailure has told called when lines can't be written any more, once a minute at most. It must
+// come before the first line, and told must not write one.
 func (l *Log) OnFailure(told func(error)) { l.out.tell = told }
+
+// Ready reports whether the log can be written, as far as that is known. Where a line couldn't
+// be, it tries again.
+func (l *Log) Ready() bool { return l.out.ready() }
 
 // Unwritten is how many lines are missing for want of a disk that takes them.
 func (l *Log) Unwritten() int { return l.out.unwritten() }

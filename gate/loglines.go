@@ -27,7 +27,19 @@ type lines struct {
 
 	failed bool        // the last write has
 	lost   int         // lines that found no place
-	tell   func(error) // called when it begins to fail, the first time; may be nil
+	tell   func(error) // called when it begins to fail, once in tellEvery at most; may be nil
+	told   time.Time   // when tell was called last
+}
+
+// tellEvery is how often a log is said to fail that does so time and again.
+const tellEvery = time.Minute
+
+// ready reports whether lines can be written, as far as that is known: it tries those that
+// couldn't be.
+func (l *lines) ready() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.failed || l.flush() == nil
 }
 
 // now writes what waits and then p. An error means that not all of that could be written.
@@ -86,10 +98,11 @@ func (l *lines) flush() error {
 	}
 	n, err := l.w.Write(l.late)
 	l.late = l.late[:copy(l.late, l.late[min(n, len(l.late)):])]
+	began := err != nil && !l.failed
 	l.failed = err != nil
-	if tell := l.tell; err != nil && tell != nil {
-		l.tell = nil
-		tell(err)
+	if began && l.tell != nil && (l.told.IsZero() || time.Since(l.told) >= tellEvery) {
+		l.told = time.Now()
+		l.tell(err)
 	}
 	return err
 }

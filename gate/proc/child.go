@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -85,6 +86,9 @@ func (c *child) configure() error {
 	received.Files = files[1:] // the log stays open
 	c.log = gate.NewLog(files[0], cfg.Run)
 	c.log.OnFailure(func(err error) {
+		if at, ok := errors.AsType[*fs.PathError](err); ok {
+			err = at.Err // the file came without a name
+		}
 		fmt.Fprintf(os.Stderr, "%sthe run's log can't be written, and nothing new is let through until it can: %v\n", warning, err)
 	})
 	if !cfg.Enclosed {
