@@ -62,6 +62,10 @@ type messageRequest struct {
 
 // ServeHTTP answers as the API would, errors included.
 func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/api/hello" || r.URL.Path == "/v1/oauth/hello" { // Claude Code's first start looks whether these can be reached
+		writeJSON(w, map[string]string{"message": "hello"})
+		return
+	}
 	if r.URL.Path != "/v1/messages" || r.Method != http.MethodPost {
 		apiError(w, http.StatusNotFound, "not_found_error", r.Method+" "+r.URL.Path+" is not served here")
 		return

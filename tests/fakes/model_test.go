@@ -94,6 +94,14 @@ func TestModelConversation(t *testing.T) {
 	}
 }
 
+func TestModelSaysHello(t *testing.T) {
+	w := httptest.NewRecorder()
+	(&Model{Key: "sk"}).ServeHTTP(w, httptest.NewRequest("GET", "/api/hello", nil))
+	if w.Code != 200 || !strings.Contains(w.Body.String(), "hello") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
 func TestModelRefuses(t *testing.T) {
 	m := &Model{Script: []Turn{{Tool: "edit"}}, Key: "sk"}
 	for name, tt := range map[string]struct {
