@@ -50,7 +50,7 @@ e2e-inner: ## the same with the network backend that is the default
 	AISB_E2E_BACKEND=inner tests/e2e/run
 
 harnesses: ## all five harnesses against stand-ins for their models: minutes to build
-	AISB_E2E_HARNESSES="pi claude codex gemini opencode" tests/e2e/run -v -run TestHarnessIsTold
+	AISB_E2E_HARNESSES="pi claude codex gemini opencode" tests/e2e/run -v -run 'TestHarnessIsTold|TestHarnessScreen'
 
 vm: ## a Debian 13 that boots: package, doctor, sandboxes, attacks, limits, logins
 	tests/vm/run

@@ -25,7 +25,8 @@ type seat struct {
 	before        string
 }
 
-func newSeat(t *testing.T) *seat {
+// newSeat is one whose output others get too.
+func newSeat(t *testing.T, others ...io.Writer) *seat {
 	t.Helper()
 	s := &seat{t: t, screen: &output{}}
 	s.master, s.slave = openTerminal(t)
@@ -40,7 +41,7 @@ func newSeat(t *testing.T) *seat {
 		t.Fatal(err)
 	}
 	s.before = stty(t, s.slave)
-	go io.Copy(s.screen, s.master) // ends with the test's closing it
+	go io.Copy(io.MultiWriter(append(others, s.screen)...), s.master) // ends with the test's closing it
 	return s
 }
 

@@ -50,7 +50,7 @@ func theInternet(dir string) fakes.World {
 		DNS: []string{routerAddr + ":53", "[" + router6 + "]:53"},
 		Hosts: map[string][]string{
 			"allowed.test": {originAddr}, "also.allowed.test": {originAddr},
-			"git.test": {gitAddr}, "evil.test": {evilAddr}, "api.anthropic.com": {modelAddr},
+			"git.test": {gitAddr}, "evil.test": {evilAddr}, "api.anthropic.com": {modelAddr}, "platform.claude.com": {modelAddr},
 			"api.openai.com": {openAIAddr}, "generativelanguage.googleapis.com": {geminiAddr},
 			"inside.test": {hostAddr}, "own.test": {hostPublic}, "loop.test": {"127.0.0.1"},
 			"mixed.test": {originAddr, "10.1.2.3"}, "six.test": {sixAddr6},
