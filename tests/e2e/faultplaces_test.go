@@ -94,7 +94,7 @@ func TestFullDisk(t *testing.T) {
 		gone, disk := wantNoTrace(t, false), smallDisk(t, "64m")
 		l := call{dir: project(t), env: []string{"XDG_STATE_HOME=" + disk}}.start(t, append([]string{"--min-free", "0"}, allowed...), sh(`echo ready
 			while read -r line; do
-				n=0; while [ $n -lt 60 ] && curl -s -o /dev/null http://allowed.test/; do n=$((n+1)); done
+				n=0; while [ $n -lt 60 ] && curl -fs -o /dev/null http://allowed.test/; do n=$((n+1)); done
 				echo "$line: $n"
 			done`)...)
 		l.waitOut("ready\n")

@@ -38,7 +38,7 @@ var harnessScreens = map[string]struct {
 	"pi": {"ANTHROPIC_API_KEY", nil, []string{"pi", "--provider", "anthropic"}, nil, []act{
 		{"/project", harnessTask}, {harnessTask, "\r"}, {harnessAnswer, "\x04"},
 	}},
-	"claude": {"ANTHROPIC_API_KEY", []string{"--allow", "platform.claude.com"}, []string{"claude", "--dangerously-skip-permissions"}, []act{
+	"claude": {"ANTHROPIC_API_KEY", []string{"--preset", "claude"}, []string{"claude", "--dangerously-skip-permissions"}, []act{
 		{"Choose the text style", "\r"}, {"❯ No (recommended)", "\x1b[A"}, {"❯ Yes", "\r"}, {"Press Enter to continue", "\r"},
 		{"❯ No, exit\n   Yes, I trust", "\x1b[B"}, {"❯ Yes, I trust", "\r"},
 		{"❯ No, exit\n    Yes, I accept", "\x1b[B"}, {"❯ Yes, I accept", "\r"},
@@ -125,7 +125,13 @@ var popped = regexp.MustCompile(`\x1b\[<\d*u`)
 // TestHarnessScreen: what the interface of a harness draws passes the filter as it is, cell
 // by cell at each moment, and byte for byte but for what docs/terminal.md drops.
 func TestHarnessScreen(t *testing.T) {
-	for name, image := range harnessImages(t) {
+	images := harnessImages(t)
+	if os.Getenv("AISB_E2E_HARNESSES") == "" {
+		// The others ask this and that at their first start, in words that change with
+		// their versions: they are for make harnesses.
+		images = map[string]string{"pi": images["pi"]}
+	}
+	for name, image := range images {
 		t.Run(name, func(t *testing.T) {
 			_, view, raw := harnessOnScreen(t, name, image, "--tty-raw")
 			var filtered bytes.Buffer
