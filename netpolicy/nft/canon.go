@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -33,33 +32,34 @@ var (
 // attribute means to nf_tables in every expression that lower makes, and the
 // kernel and the library differ in which zeros they write. An attribute that
 // was never asked for shows unless it is zero, so new kernels may add some.
-func canon(attrs []netlink.Attribute, s schema) (string, error) {
+func canon(attrs []attr, s schema) (string, error) {
 	b, err := appendCanon(nil, attrs, s)
 	return string(b), err
 }
 
 // appendCanon is canon without a string for each part: each start of a sandbox
 // reads the rules back three times.
-func appendCanon(b []byte, attrs []netlink.Attribute, s schema) ([]byte, error) {
-	attrs = slices.Clone(attrs)
-	slices.SortStableFunc(attrs, func(a, b netlink.Attribute) int {
-		return int(a.Type&attrMask) - int(b.Type&attrMask)
-	})
+func appendCanon(b []byte, attrs []attr, s schema) ([]byte, error) {
+	byKind := func(a, b attr) int { return int(a.kind) - int(b.kind) }
+	if !slices.IsSortedFunc(attrs, byKind) {
+		attrs = slices.Clone(attrs)
+		slices.SortStableFunc(attrs, byKind)
+	}
 	b = append(b, '{')
 	for _, a := range attrs {
-		kind := a.Type & attrMask
-		inner, nested := s[kind]
-		if !nested && !slices.ContainsFunc(a.Data, func(c byte) bool { return c != 0 }) {
+		inner, nested := s[a.kind]
+		if !nested && !slices.ContainsFunc(a.data, func(c byte) bool { return c != 0 }) {
 			continue
 		}
-		b = append(strconv.AppendUint(append(b, ' '), uint64(kind), 10), '=')
+		b = append(strconv.AppendUint(append(b, ' '), uint64(a.kind), 10), '=')
 		if !nested {
-			b = hex.AppendEncode(b, a.Data)
+			b = hex.AppendEncode(b, a.data)
 			continue
 		}
-		list, err := netlink.UnmarshalAttributes(a.Data)
+		var room [few]attr
+		list, err := appendAttrs(room[:0], a.data)
 		if err != nil {
-			return nil, fmt.Errorf("decode attribute %d: %w", kind, err)
+			return nil, fmt.Errorf("decode attribute %d: %w", a.kind, err)
 		}
 		if b, err = appendCanon(b, list, inner); err != nil {
 			return nil, err
@@ -68,24 +68,33 @@ func appendCanon(b []byte, attrs []netlink.Attribute, s schema) ([]byte, error) 
 	return append(b, '}'), nil
 }
 
-// canonExpr is the one form of an expression, given as attributes. Counters
-// show without their numbers, which it returns.
-func canonExpr(attrs []netlink.Attribute) (text string, data []byte, err error) {
-	var o = object{attrs: attrs}
+// few is how many attributes an expression has, or less.
+const few = 8
+
+// appendExpr adds the one form of an expression, given as attributes. Counters show
+// without their numbers, which it returns as attributes.
+func appendExpr(b, e []byte) (form, count []byte, err error) {
+	var outer, inner [few]attr
+	attrs, err := appendAttrs(outer[:0], e)
+	if err != nil {
+		return nil, nil, fmt.Errorf("decode expression: %w", err)
+	}
+	o := object{attrs: attrs}
 	name := o.text(unix.NFTA_EXPR_NAME)
-	data = o.attr(unix.NFTA_EXPR_DATA)
+	data := o.attr(unix.NFTA_EXPR_DATA)
 	for _, a := range attrs {
-		if k := a.Type & attrMask; k != unix.NFTA_EXPR_NAME && k != unix.NFTA_EXPR_DATA {
-			return "", nil, fmt.Errorf("expression %q has an unknown attribute %d", name, k)
+		if a.kind != unix.NFTA_EXPR_NAME && a.kind != unix.NFTA_EXPR_DATA {
+			return nil, nil, fmt.Errorf("expression %q has an unknown attribute %d", name, a.kind)
 		}
 	}
+	b = append(append(b, ' '), name...)
 	if name == "counter" {
-		return name, data, nil
+		return b, data, nil
 	}
-	list, err := netlink.UnmarshalAttributes(data)
+	list, err := appendAttrs(inner[:0], data)
 	if err != nil {
-		return "", nil, fmt.Errorf("decode expression %q: %w", name, err)
+		return nil, nil, fmt.Errorf("decode expression %q: %w", name, err)
 	}
-	text, err = canon(list, exprSchemas[name])
-	return name + text, data, err
+	b, err = appendCanon(b, list, exprSchemas[name])
+	return b, nil, err
 }

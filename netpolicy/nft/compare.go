@@ -1,13 +1,12 @@
 package nft
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"slices"
 
-	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/aisb-dev/aisb/netpolicy"
@@ -31,7 +30,7 @@ type chainForm struct {
 
 type ruleForm struct {
 	name    string // from the comment, for counters and messages
-	exprs   []string
+	exprs   []byte
 	comment string
 	count   Count
 }
@@ -60,31 +59,29 @@ func expected(rs netpolicy.Ruleset) (form, error) {
 func expectedChains(rs netpolicy.Ruleset) ([]chainForm, error) {
 	var forms []chainForm
 	for _, c := range rs.Chains {
-		hook, err := hookNumber(c.Hook)
+		attrs, err := chainAttrs(c.Hook)
 		if err != nil {
 			return nil, err
 		}
-		head, err := canonChain(chainAttrs(string(c.Hook), uint32(hook)))
+		listed, err := attrsOf(nest(attrs...))
+		if err != nil {
+			return nil, err
+		}
+		head, err := canonChain(listed)
 		if err != nil {
 			return nil, err
 		}
 		form := chainForm{name: string(c.Hook), head: head}
 		for _, r := range c.Rules {
 			rule := ruleForm{name: r.Name, comment: string(comment(r))}
-			for _, e := range lower(c.Hook, r) {
-				b, err := expr.Marshal(unix.NFPROTO_INET, e)
-				if err != nil {
+			exprs, err := encode(c.Hook, r)
+			if err != nil {
+				return nil, err
+			}
+			for _, e := range exprs {
+				if rule.exprs, _, err = appendExpr(rule.exprs, e.Data); err != nil {
 					return nil, fmt.Errorf("encode rule %q: %w", r.Name, err)
 				}
-				attrs, err := netlink.UnmarshalAttributes(b)
-				if err != nil {
-					return nil, fmt.Errorf("encode rule %q: %w", r.Name, err)
-				}
-				text, _, err := canonExpr(attrs)
-				if err != nil {
-					return nil, fmt.Errorf("encode rule %q: %w", r.Name, err)
-				}
-				rule.exprs = append(rule.exprs, text)
 			}
 			form.rules = append(form.rules, rule)
 		}
@@ -93,35 +90,18 @@ func expectedChains(rs netpolicy.Ruleset) ([]chainForm, error) {
 	return forms, nil
 }
 
-// chainAttrs are the attributes that the kernel must list for a chain.
-func chainAttrs(name string, hook uint32) []netlink.Attribute {
-	number := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
-	inner, _ := netlink.MarshalAttributes([]netlink.Attribute{ // fails only beyond 64 KiB
-		{Type: unix.NFTA_HOOK_HOOKNUM, Data: number(hook)},
-		{Type: unix.NFTA_HOOK_PRIORITY, Data: number(0)},
-	})
-	return []netlink.Attribute{
-		{Type: unix.NFTA_CHAIN_TABLE, Data: []byte(netpolicy.Table + "\x00")},
-		{Type: unix.NFTA_CHAIN_NAME, Data: []byte(name + "\x00")},
-		{Type: unix.NFTA_CHAIN_HOOK, Data: inner},
-		{Type: unix.NFTA_CHAIN_POLICY, Data: number(uint32(nftables.ChainPolicyDrop))},
-		{Type: unix.NFTA_CHAIN_TYPE, Data: []byte("filter\x00")},
-	}
-}
-
 // canonChain leaves out what the kernel counts or numbers by itself. Of the
 // flags, chainBase says what the hook says; kernels before 5.8 don't list
 // it.
-func canonChain(attrs []netlink.Attribute) (string, error) {
+func canonChain(attrs []attr) (string, error) {
 	attrs = slices.Clone(attrs)
 	for i, a := range attrs {
-		switch a.Type & attrMask {
+		switch a.kind {
 		case unix.NFTA_CHAIN_HANDLE, unix.NFTA_CHAIN_USE, unix.NFTA_CHAIN_PAD:
-			attrs[i].Data = nil
+			attrs[i].data = nil
 		case chainFlags:
-			if len(a.Data) == 4 {
-				flags := binary.BigEndian.Uint32(a.Data) &^ chainBase
-				attrs[i].Data = binary.BigEndian.AppendUint32(nil, flags)
+			if len(a.data) == 4 {
+				attrs[i].data = number(binary.BigEndian.Uint32(a.data) &^ chainBase)
 			}
 		}
 	}
@@ -203,7 +183,7 @@ func compareRules(all []object, want chainForm, counts map[string]Count) error {
 		switch {
 		case err != nil:
 			return mismatch("chain %q, rule %d (%q): %v", want.name, i+1, w.name, err)
-		case !slices.Equal(got.exprs, w.exprs):
+		case !bytes.Equal(got.exprs, w.exprs):
 			return mismatch("chain %q, rule %d (%q) is %q, want %q", want.name, i+1, w.name, got.exprs, w.exprs)
 		case got.comment != w.comment:
 			return mismatch("chain %q, rule %d has comment %q, want %q", want.name, i+1, got.comment, w.comment)
@@ -218,12 +198,12 @@ func compareRules(all []object, want chainForm, counts map[string]Count) error {
 func ruleOf(o object) (ruleForm, error) {
 	var r ruleForm
 	for _, a := range o.attrs {
-		switch kind := a.Type & attrMask; kind {
+		switch a.kind {
 		case unix.NFTA_RULE_TABLE, unix.NFTA_RULE_CHAIN, unix.NFTA_RULE_HANDLE, unix.NFTA_RULE_POSITION, unix.NFTA_RULE_PAD:
 		case unix.NFTA_RULE_USERDATA:
-			r.comment = string(a.Data)
+			r.comment = string(a.data)
 		case unix.NFTA_RULE_EXPRESSIONS:
-			elems, err := netlink.UnmarshalAttributes(a.Data)
+			elems, err := attrsOf(a.data)
 			if err != nil {
 				return r, fmt.Errorf("decode expressions: %w", err)
 			}
@@ -233,27 +213,23 @@ func ruleOf(o object) (ruleForm, error) {
 				}
 			}
 		default:
-			return r, fmt.Errorf("unknown attribute %d", kind)
+			return r, fmt.Errorf("unknown attribute %d", a.kind)
 		}
 	}
 	return r, nil
 }
 
-func (r *ruleForm) add(e netlink.Attribute) error {
-	attrs, err := netlink.UnmarshalAttributes(e.Data)
-	if err != nil || e.Type&attrMask != unix.NFTA_LIST_ELEM {
-		return fmt.Errorf("decode expression: element of type %d: %v", e.Type&attrMask, err)
+func (r *ruleForm) add(e attr) error {
+	if e.kind != unix.NFTA_LIST_ELEM {
+		return fmt.Errorf("decode expression: element of type %d", e.kind)
 	}
-	text, data, err := canonExpr(attrs)
-	if err != nil {
+	var count []byte
+	var err error
+	if r.exprs, count, err = appendExpr(r.exprs, e.data); err != nil || count == nil {
 		return err
 	}
-	r.exprs = append(r.exprs, text)
-	if text != "counter" {
-		return nil
-	}
 	c := &expr.Counter{}
-	if err := expr.Unmarshal(unix.NFPROTO_INET, data, c); err != nil {
+	if err := expr.Unmarshal(unix.NFPROTO_INET, count, c); err != nil {
 		return fmt.Errorf("decode counter: %w", err)
 	}
 	r.count = Count{Packets: c.Packets, Bytes: c.Bytes}

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/google/nftables"
 	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
@@ -19,7 +18,7 @@ const loopbackIndex = 1
 // register is the one data register that all rules use.
 const register = unix.NFT_REG_1
 
-func hookNumber(h netpolicy.Hook) (nftables.ChainHook, error) {
+func hookNumber(h netpolicy.Hook) (uint32, error) {
 	switch h {
 	case netpolicy.Output:
 		return unix.NF_INET_LOCAL_OUT, nil

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/google/nftables"
 	"github.com/google/nftables/userdata"
 	"github.com/mdlayher/netlink"
-	"golang.org/x/sys/unix"
 
 	"github.com/aisb-dev/aisb/netpolicy"
 )
@@ -24,39 +22,20 @@ type Count struct{ Packets, Bytes uint64 }
 // nothing where there is such a table. A nil error only says that the kernel
 // acknowledged what was sent, so Verify must follow.
 func Apply(rs netpolicy.Ruleset) error {
-	conn, err := nftables.New()
-	if err != nil {
-		return fmt.Errorf("open netlink: %w", err)
-	}
 	// A table of this name would be somebody else's, in a namespace as new as this one.
 	// Nor does a transaction delete anything: the close of any netfilter socket would wait
 	// until the kernel has freed it (nft_rcv_nl_event in net/netfilter/nf_tables_api.c),
 	// which comes a grace period of RCU later, 10 ms.
-	table := conn.CreateTable(&nftables.Table{Name: netpolicy.Table, Family: nftables.TableFamilyINet})
-	for _, s := range rs.Sets {
-		if err := conn.AddSet(setOf(table, s.SetRef), elements(s.Peers)); err != nil {
-			return fmt.Errorf("install packet filter: %w", err)
-		}
+	batch, err := messages(rs)
+	if err != nil {
+		return err
 	}
-	for _, c := range rs.Chains {
-		hook, err := hookNumber(c.Hook)
-		if err != nil {
-			return err
-		}
-		policy := nftables.ChainPolicyDrop
-		chain := conn.AddChain(&nftables.Chain{
-			Name: string(c.Hook), Table: table, Type: nftables.ChainTypeFilter,
-			Hooknum: new(hook), Priority: nftables.ChainPriorityFilter, Policy: &policy,
-		})
-		for _, r := range c.Rules {
-			conn.AddRule(&nftables.Rule{
-				Table: table, Chain: chain, Exprs: lower(c.Hook, r), UserData: comment(r),
-			})
-		}
+	w, err := here()
+	if err != nil {
+		return err
 	}
-	// The queue is gone after a failed Flush, and another Flush would return
-	// nil with nothing installed: never try again on this connection.
-	if err := conn.Flush(); err != nil {
+	defer w.Close()
+	if err := commit(w.conn, 0, batch); err != nil {
 		return fmt.Errorf("install packet filter: %w", err)
 	}
 	return nil
@@ -73,12 +52,12 @@ func Verify(rs netpolicy.Ruleset) error {
 // Counters returns the counters of rs by rule name. It verifies on the way: the
 // numbers of another ruleset would mean nothing.
 func Counters(rs netpolicy.Ruleset) (map[string]Count, error) {
-	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
+	w, err := here()
 	if err != nil {
-		return nil, fmt.Errorf("open netlink: %w", err)
+		return nil, err
 	}
-	defer conn.Close()
-	return counters(conn, rs)
+	defer w.Close()
+	return w.Counters(rs)
 }
 
 func counters(conn *netlink.Conn, rs netpolicy.Ruleset) (map[string]Count, error) {

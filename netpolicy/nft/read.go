@@ -16,14 +16,14 @@ import (
 // they can't decode: unknown expressions, flags of chains, sets' flags.
 type object struct {
 	family uint8
-	attrs  []netlink.Attribute
+	attrs  []attr
 }
 
 // attr is the value of an attribute, nil when absent.
 func (o object) attr(kind uint16) []byte {
 	for _, a := range o.attrs {
-		if a.Type&attrMask == kind {
-			return a.Data
+		if a.kind == kind {
+			return a.data
 		}
 	}
 	return nil
@@ -44,11 +44,8 @@ type state struct {
 	tables, chains, rules      []object
 	sets, stateful, flowtables []object
 
-	elements map[string][]netlink.Attribute // of the table's sets by name, as listed
+	elements map[string][]attr // of the table's sets by name, as listed
 }
-
-// attrMask takes the flags NLA_F_NESTED and NLA_F_NET_BYTEORDER off a type.
-const attrMask = 0x3fff
 
 // nfgenHeader is the length of struct nfgenmsg before the attributes.
 const nfgenHeader = 4
@@ -80,7 +77,7 @@ func read(conn *netlink.Conn) (state, error) {
 			return state{}, fmt.Errorf("list %s: %w", l.name, err)
 		}
 	}
-	s.elements = map[string][]netlink.Attribute{}
+	s.elements = map[string][]attr{}
 	for _, set := range s.sets {
 		if set.family != unix.NFPROTO_INET || set.text(unix.NFTA_SET_TABLE) != netpolicy.Table {
 			continue // foreign, whatever it holds
@@ -148,11 +145,19 @@ func request(kind uint16, flags netlink.HeaderFlags) netlink.Message {
 	}
 }
 
+// ours is a message about the table in family inet, or what is in it.
+func ours(kind uint16, flags netlink.HeaderFlags, attrs ...netlink.Attribute) netlink.Message {
+	m := request(kind, netlink.Request|flags)
+	m.Data[0] = unix.NFPROTO_INET
+	m.Data = append(m.Data, nest(attrs...)...)
+	return m
+}
+
 func parse(m netlink.Message, want uint16) (object, error) {
 	if m.Header.Type != messageType(want) || len(m.Data) < nfgenHeader {
 		return object{}, fmt.Errorf("unexpected answer of type %#x", uint16(m.Header.Type))
 	}
-	attrs, err := netlink.UnmarshalAttributes(m.Data[nfgenHeader:])
+	attrs, err := attrsOf(m.Data[nfgenHeader:])
 	if err != nil {
 		return object{}, fmt.Errorf("decode answer: %w", err)
 	}

@@ -34,32 +34,18 @@ type setForm struct {
 	elems []string // sorted
 }
 
-// keyType is the kernel's number for a set's type, and the key's length.
-func keyType(r netpolicy.SetRef) nftables.SetDatatype {
-	addr := nftables.TypeIPAddr
+// keyLength is the length of a set's keys in bytes: an address, and a port in a
+// register of its own.
+func keyLength(r netpolicy.SetRef) uint32 {
 	if r.V6 {
-		addr = nftables.TypeIP6Addr
+		return 16 + 4
 	}
-	return nftables.MustConcatSetType(addr, nftables.TypeInetService)
+	return 4 + 4
 }
 
 // elementKey is an address and a port, each in whole registers of four bytes.
 func elementKey(p netip.AddrPort) []byte {
 	return append(binary.BigEndian.AppendUint16(p.Addr().AsSlice(), p.Port()), 0, 0)
-}
-
-func elements(peers []netip.AddrPort) []nftables.SetElement {
-	list := make([]nftables.SetElement, len(peers))
-	for i, p := range peers {
-		list[i].Key = elementKey(p)
-	}
-	return list
-}
-
-// setOf is a set for the library to send. Concatenation stays false: nft(8) says how
-// long each part of a key is for intervals alone, and so does this.
-func setOf(table *nftables.Table, r netpolicy.SetRef) *nftables.Set {
-	return &nftables.Set{Table: table, Name: r.Name, KeyType: keyType(r)}
 }
 
 // peerIn matches the other side's address and port together, as nft(8) makes it of
@@ -80,25 +66,18 @@ func peerIn(in bool, m netpolicy.Match) []expr.Any {
 
 // expectedSet is what read must find for a set.
 func expectedSet(s netpolicy.Set) (setForm, error) {
-	number := func(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
-	nest := func(attrs ...netlink.Attribute) []byte {
-		b, _ := netlink.MarshalAttributes(attrs) // fails only beyond 64 KiB
-		return b
+	listed, err := attrsOf(nest(setAttrs(s.SetRef)...))
+	if err != nil {
+		return setForm{}, err
 	}
-	head, err := canonSet([]netlink.Attribute{
-		{Type: unix.NFTA_SET_TABLE, Data: []byte(netpolicy.Table + "\x00")},
-		{Type: unix.NFTA_SET_NAME, Data: []byte(s.Name + "\x00")},
-		{Type: unix.NFTA_SET_KEY_TYPE, Data: number(setMagic(s.SetRef))},
-		{Type: unix.NFTA_SET_KEY_LEN, Data: number(keyType(s.SetRef).Bytes)},
-		{Type: unix.NFTA_SET_DESC}, // there, and empty
-	})
+	head, err := canonSet(listed)
 	form := setForm{name: s.Name, head: head}
 	for _, p := range s.Peers {
-		text, eerr := canon([]netlink.Attribute{
-			{Type: unix.NFTA_SET_ELEM_KEY, Data: nest(netlink.Attribute{Type: unix.NFTA_DATA_VALUE, Data: elementKey(p)})},
+		elem, eerr := canon([]attr{
+			{unix.NFTA_SET_ELEM_KEY, nest(netlink.Attribute{Type: unix.NFTA_DATA_VALUE, Data: elementKey(p)})},
 		}, elemSchema)
 		err = errors.Join(err, eerr)
-		form.elems = append(form.elems, text)
+		form.elems = append(form.elems, elem)
 	}
 	slices.Sort(form.elems)
 	return form, err
@@ -115,36 +94,30 @@ func setMagic(r netpolicy.SetRef) uint32 {
 
 // canonSet leaves out what the kernel numbers or counts by itself, and what it only
 // keeps for who lists the set: user data changes nothing of what matches.
-func canonSet(attrs []netlink.Attribute) (string, error) {
+func canonSet(attrs []attr) (string, error) {
 	attrs = slices.Clone(attrs)
 	for i, a := range attrs {
-		switch a.Type & attrMask {
+		switch a.kind {
 		case setHandle, setBackend, setCount, unix.NFTA_SET_ID, unix.NFTA_SET_USERDATA:
-			attrs[i].Data = nil
+			attrs[i].data = nil
 		}
 	}
 	return canon(attrs, setSchema)
 }
 
 // listElements dumps the elements of a set of the table, which has to exist.
-func listElements(conn *netlink.Conn, set string) ([]netlink.Attribute, error) {
-	attrs, err := netlink.MarshalAttributes([]netlink.Attribute{
-		{Type: unix.NFTA_SET_ELEM_LIST_TABLE, Data: []byte(netpolicy.Table + "\x00")},
-		{Type: unix.NFTA_SET_ELEM_LIST_SET, Data: []byte(set + "\x00")},
-	})
-	if err != nil {
-		return nil, err
-	}
-	m := request(unix.NFT_MSG_GETSETELEM, netlink.Request|netlink.Dump)
-	m.Data[0] = unix.NFPROTO_INET
-	m.Data = append(m.Data, attrs...)
+func listElements(conn *netlink.Conn, set string) ([]attr, error) {
+	m := ours(unix.NFT_MSG_GETSETELEM, netlink.Dump,
+		netlink.Attribute{Type: unix.NFTA_SET_ELEM_LIST_TABLE, Data: text(netpolicy.Table)},
+		netlink.Attribute{Type: unix.NFTA_SET_ELEM_LIST_SET, Data: text(set)},
+	)
 	parts, err := dump(conn, m, unix.NFT_MSG_NEWSETELEM)
 	if err != nil {
 		return nil, err
 	}
-	var elems []netlink.Attribute
+	var elems []attr
 	for _, p := range parts {
-		more, err := netlink.UnmarshalAttributes(p.attr(unix.NFTA_SET_ELEM_LIST_ELEMENTS))
+		more, err := attrsOf(p.attr(unix.NFTA_SET_ELEM_LIST_ELEMENTS))
 		if err != nil {
 			return nil, fmt.Errorf("decode elements: %w", err)
 		}
@@ -181,21 +154,21 @@ func compareSets(got state, want []setForm) error {
 	return nil
 }
 
-func compareElements(got []netlink.Attribute, want setForm) error {
+func compareElements(got []attr, want setForm) error {
 	var elems []string
 	for _, e := range got {
-		attrs, err := netlink.UnmarshalAttributes(e.Data)
-		if err != nil || e.Type&attrMask != unix.NFTA_LIST_ELEM {
-			return mismatch("set %q: decode element of type %d: %v", want.name, e.Type&attrMask, err)
+		attrs, err := attrsOf(e.data)
+		if err != nil || e.kind != unix.NFTA_LIST_ELEM {
+			return mismatch("set %q: decode element of type %d: %v", want.name, e.kind, err)
 		}
-		text, err := canon(attrs, elemSchema)
+		elem, err := canon(attrs, elemSchema)
 		if err != nil {
 			return mismatch("set %q: %v", want.name, err)
 		}
-		if _, found := slices.BinarySearch(want.elems, text); !found {
-			return mismatch("set %q holds %s", want.name, showElement(attrs, text))
+		if _, found := slices.BinarySearch(want.elems, elem); !found {
+			return mismatch("set %q holds %s", want.name, showElement(attrs, elem))
 		}
-		elems = append(elems, text)
+		elems = append(elems, elem)
 	}
 	slices.Sort(elems)
 	if !slices.Equal(elems, want.elems) {
@@ -206,18 +179,18 @@ func compareElements(got []netlink.Attribute, want setForm) error {
 
 // showElement is an element for people where it is an address and a port, and its form
 // otherwise.
-func showElement(attrs []netlink.Attribute, form string) string {
+func showElement(attrs []attr, form string) string {
 	if len(attrs) != 1 {
 		return form
 	}
-	key, err := netlink.UnmarshalAttributes(attrs[0].Data)
-	if err != nil || len(key) != 1 || len(key[0].Data) <= 4 {
+	key, err := attrsOf(attrs[0].data)
+	if err != nil || len(key) != 1 || len(key[0].data) <= 4 {
 		return form
 	}
-	cut := len(key[0].Data) - 4 // the port has a register of its own
-	addr, ok := netip.AddrFromSlice(key[0].Data[:cut])
+	cut := len(key[0].data) - 4 // the port has a register of its own
+	addr, ok := netip.AddrFromSlice(key[0].data[:cut])
 	if !ok {
 		return form
 	}
-	return netip.AddrPortFrom(addr, binary.BigEndian.Uint16(key[0].Data[cut:])).String()
+	return netip.AddrPortFrom(addr, binary.BigEndian.Uint16(key[0].data[cut:])).String()
 }

@@ -24,12 +24,12 @@ var ErrRaced = errors.New("packet filter was changed by someone else at the same
 // nobody has written since that was read (NFNL_BATCH_GENID, Linux 4.10), so no change
 // of anyone else's can hide behind this one. Afterwards all of it is read back.
 func Update(from, to netpolicy.Ruleset) error {
-	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
+	w, err := here()
 	if err != nil {
-		return fmt.Errorf("open netlink: %w", err)
+		return err
 	}
-	defer conn.Close()
-	_, err = update(conn, from, to)
+	defer w.Close()
+	_, err = w.Update(from, to)
 	return err
 }
 
@@ -101,26 +101,20 @@ func without(list, those []netip.AddrPort) []netip.AddrPort {
 }
 
 func elementMessage(kind uint16, flags netlink.HeaderFlags, set string, p netip.AddrPort) netlink.Message {
-	nest := func(kind uint16, data []byte) []byte {
-		b, _ := netlink.MarshalAttributes([]netlink.Attribute{{Type: kind, Data: data}}) // fails only beyond 64 KiB
-		return b
+	within := func(kind uint16, inner netlink.Attribute) netlink.Attribute {
+		return netlink.Attribute{Type: unix.NLA_F_NESTED | kind, Data: nest(inner)}
 	}
-	key := nest(unix.NFTA_SET_ELEM_KEY|unix.NLA_F_NESTED, nest(unix.NFTA_DATA_VALUE, elementKey(p)))
-	m := request(kind, netlink.Request|flags)
-	m.Data[0] = unix.NFPROTO_INET
-	for _, a := range [][]byte{
-		nest(unix.NFTA_SET_ELEM_LIST_TABLE, []byte(netpolicy.Table+"\x00")),
-		nest(unix.NFTA_SET_ELEM_LIST_SET, []byte(set+"\x00")),
-		nest(unix.NFTA_SET_ELEM_LIST_ELEMENTS|unix.NLA_F_NESTED, nest(unix.NFTA_LIST_ELEM|unix.NLA_F_NESTED, key)),
-	} {
-		m.Data = append(m.Data, a...)
-	}
-	return m
+	key := within(unix.NFTA_SET_ELEM_KEY, netlink.Attribute{Type: unix.NFTA_DATA_VALUE, Data: elementKey(p)})
+	return ours(kind, flags,
+		netlink.Attribute{Type: unix.NFTA_SET_ELEM_LIST_TABLE, Data: text(netpolicy.Table)},
+		netlink.Attribute{Type: unix.NFTA_SET_ELEM_LIST_SET, Data: text(set)},
+		within(unix.NFTA_SET_ELEM_LIST_ELEMENTS, within(unix.NFTA_LIST_ELEM, key)),
+	)
 }
 
-// commit sends messages as one transaction on top of a generation. The kernel answers
-// all of them when it is through: each that it refuses, and the last, which alone asks
-// for an answer, since a thousand of them overflow a socket.
+// commit sends messages as one transaction, on top of a generation unless that is 0. The
+// kernel answers all of them when it is through: each that it refuses, and the last, which
+// alone asks for an answer, since a thousand of them overflow a socket.
 func commit(conn *netlink.Conn, generation uint32, batch []netlink.Message) error {
 	if len(batch) == 0 {
 		return nil
@@ -131,17 +125,11 @@ func commit(conn *netlink.Conn, generation uint32, batch []netlink.Message) erro
 		return netlink.Message{Header: netlink.Header{Type: netlink.HeaderType(kind), Flags: netlink.Request}, Data: data}
 	}
 	begin, end := mark(unix.NFNL_MSG_BATCH_BEGIN), mark(unix.NFNL_MSG_BATCH_END)
-	id, err := netlink.MarshalAttributes([]netlink.Attribute{
-		{Type: unix.NFNL_BATCH_GENID, Data: binary.BigEndian.AppendUint32(nil, generation)},
-	})
-	if err != nil {
-		return err
-	}
-	begin.Data = append(begin.Data, id...)
+	begin.Data = append(begin.Data, nest(netlink.Attribute{Type: unix.NFNL_BATCH_GENID, Data: number(generation)})...)
 	batch[len(batch)-1].Header.Flags |= netlink.Acknowledge
 	if _, err := conn.SendMessages(slices.Concat([]netlink.Message{begin}, batch, []netlink.Message{end})); err != nil {
 		return err
 	}
-	_, err = conn.Receive() // a refusal is its error
+	_, err := conn.Receive() // a refusal is its error
 	return err
 }

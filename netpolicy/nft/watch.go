@@ -55,6 +55,21 @@ func Watch(socket *os.File) (*Watcher, error) {
 	return &Watcher{netlink.NewConn(&handed{file: socket}, name.Pid)}, nil
 }
 
+// here watches this network namespace. Its socket blocks, as the kernel answers at
+// once: the library's own goes through the runtime's poller for each answer, and asks
+// first how long it is.
+func here() (*Watcher, error) {
+	socket, err := Socket()
+	if err != nil {
+		return nil, err
+	}
+	w, err := Watch(socket)
+	if err != nil {
+		socket.Close()
+	}
+	return w, err
+}
+
 // Generation is the kernel's number of the state of the packet filter: another
 // one means that someone has changed it.
 func (w *Watcher) Generation() (uint32, error) { return generation(w.conn) }
