@@ -74,8 +74,10 @@ func (l *lines) later(p []byte) (int, error) {
 
 // take puts a line behind those that wait, if it has a place there.
 func (l *lines) take(p []byte) error {
-	if l.failed && len(l.late)+len(p) > lateMax {
-		if err := l.flush(); err != nil {
+	full := func() bool { return len(l.late)+len(p) > lateMax }
+	if l.failed && full() {
+		// A disk that takes a part makes room as well.
+		if err := l.flush(); err != nil && full() {
 			l.lost++
 			return err
 		}

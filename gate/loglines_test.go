@@ -135,3 +135,21 @@ func TestLinesLost(t *testing.T) {
 		t.Errorf("%d bytes are written, %d lines are not", d.text.Len(), l.unwritten())
 	}
 }
+
+// A disk that takes a part of what waits makes room for a line.
+func TestLinesPartly(t *testing.T) {
+	line := []byte(strings.Repeat("x", 1023) + "\n")
+	d := &disk{}
+	l := &lines{w: d}
+	for range lateMax / len(line) {
+		_, _ = l.now(line)
+	}
+	d.room = len(line) + 1
+	if _, err := l.now(line); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("%v", err)
+	}
+	d.room = 1 << 20
+	if err := l.flush(); err != nil || l.lost != 0 || d.text.Len() != lateMax+len(line) {
+		t.Errorf("%v, %d lines are lost, %d bytes are written", err, l.lost, d.text.Len())
+	}
+}

@@ -164,6 +164,7 @@ func homeless(dir, home string) string {
 type runJSON struct {
 	Name    string     `json:"name"`
 	State   string     `json:"state"`
+	Stopped bool       `json:"stopped,omitempty"` // silent, since its aisb was sent SIGSTOP
 	PID     int        `json:"pid,omitempty"`
 	Started *time.Time `json:"started,omitempty"`
 	Project string     `json:"project,omitempty"`
@@ -187,7 +188,7 @@ func printRunsJSON(u *ui, list []control.Info) error {
 	out := []runJSON{} // [] and not null
 	for _, r := range list {
 		j := runJSON{
-			Name: r.Name, State: string(r.State), PID: r.PID, Project: string(r.Project), Command: r.Command,
+			Name: r.Name, State: string(r.State), Stopped: r.Stopped, PID: r.PID, Project: string(r.Project), Command: r.Command,
 			Net: r.Net, Backend: r.Backend, Image: r.Image, Detached: r.Detached, Aisb: r.Aisb,
 		}
 		for _, p := range r.Ports {

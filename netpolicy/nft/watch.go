@@ -127,13 +127,24 @@ func (h *handed) Receive() ([]netlink.Message, error) {
 	return all, nil
 }
 
+// datagram reads one. A signal ends the wait of a socket that has a time-out, whatever
+// its handler says (signal(7)), and the runtime sends some to itself.
+func (h *handed) datagram() (n, flags int, from unix.Sockaddr, err error) {
+	for {
+		n, _, flags, from, err = unix.Recvmsg(int(h.file.Fd()), h.buf, nil, 0)
+		if !errors.Is(err, unix.EINTR) {
+			return n, flags, from, err
+		}
+	}
+}
+
 // ReceiveIter reads one datagram. Only the kernel's count.
 func (h *handed) ReceiveIter() iter.Seq2[netlink.Message, error] {
 	return func(yield func(netlink.Message, error) bool) {
 		if h.buf == nil {
 			h.buf = make([]byte, largest)
 		}
-		n, _, flags, from, err := unix.Recvmsg(int(h.file.Fd()), h.buf, nil, 0)
+		n, flags, from, err := h.datagram()
 		sender, ok := from.(*unix.SockaddrNetlink)
 		switch {
 		case err != nil:
