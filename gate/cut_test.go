@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,12 +10,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/aisb-dev/aisb/gate/policy"
 	"github.com/aisb-dev/aisb/tests/fakes"
 )
 
@@ -127,6 +130,42 @@ func TestCutBeforeConnected(t *testing.T) {
 				l.hasAlone(strings.Replace(want, "error", "error dial-failure", 1))
 			})
 		}
+	}
+}
+
+// What is cut while its allow is written ends after that, in the log as well.
+func TestCutWhileAllowed(t *testing.T) {
+	o := tcpOrigin(t, fakes.Echo)
+	var l *lab
+	writing, written := make(chan struct{}), make(chan struct{})
+	l = startLab(t, service(o.Addr)+"+tcp", nil, func(c *Config) {
+		c.Log = NewLog(writer(func(p []byte) (int, error) {
+			if bytes.Contains(p, []byte(`"event":"allow"`)) {
+				close(writing)
+				<-written
+			}
+			return l.log.Write(p)
+		}), "run-1")
+	})
+	c := l.dial()
+	c.send(crlf("CONNECT "+service(o.Addr)+" HTTP/1.1", "Host: x", ""))
+	<-writing
+	cut := make(chan int)
+	go func() { cut <- l.gate.SetPolicy(l.policy("other.test")) }()
+	l.until(func() bool { return l.gate.policy.Load().Decide(policy.Target{Host: "other.test", Port: 443}).Allow }, "the rules stay")
+	c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	if _, err := io.Copy(io.Discard, c.r); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("it is cut before its allow is written: %v", err)
+	}
+	close(written)
+	if n := <-cut; n != 1 {
+		t.Errorf("%d were cut", n)
+	}
+	l.waitLog(event("close"))
+	text := l.log.String()
+	allow, end := strings.Index(text, `"event":"allow"`), strings.Index(text, `"event":"close"`)
+	if allow < 0 || end < allow {
+		t.Errorf("the log is\n%s", text)
 	}
 }
 

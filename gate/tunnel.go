@@ -22,8 +22,7 @@ type tunnel struct {
 	to     netip.AddrPort // the address that was judged, none if an upstream proxy resolved
 
 	passed atomic.Bool // that the client's bytes may go up
-	denied atomic.Bool // that they may not; whichever of the two is first, stays
-	once   sync.Once
+	once   sync.Once   // whether they may, and the line that says so
 	up     meter
 	down   meter
 	ways   [2]way       // up and down
@@ -108,11 +107,8 @@ func (t *tunnel) admit() error {
 			return err
 		}
 	}
-	if !t.settle(&t.passed) {
-		return net.ErrClosed // cut in the meantime
-	}
-	if !t.g.logAllow(t.x, t.to) {
-		return refusalError{policy.Limit}
+	if err := t.pass(); err != nil {
+		return err
 	}
 	if len(first) > 0 {
 		if !t.x.decision.budget.spend(int64(len(first))) {
@@ -152,12 +148,22 @@ func (s *serverEnd) Close() error {
 	return err
 }
 
-// settle decides once whether the tunnel may pass bytes, and reports whether
-// this call did.
-func (t *tunnel) settle(as *atomic.Bool) (first bool) {
-	t.once.Do(func() { as.Store(true); first = true })
-	return first
+// pass settles that the tunnel may pass bytes and writes that down, or returns why
+// it may not. Whoever cuts it meanwhile waits, so that no end is told of before.
+func (t *tunnel) pass() error {
+	err := net.ErrClosed // cut before
+	t.once.Do(func() {
+		t.passed.Store(true)
+		err = nil
+		if !t.g.logAllow(t.x, t.to) {
+			err = refusalError{policy.Limit}
+		}
+	})
+	return err
 }
+
+// stay settles that the tunnel passes nothing, unless it does already.
+func (t *tunnel) stay() { t.once.Do(func() {}) }
 
 // goes implements flow.
 func (t *tunnel) goes() (policy.Target, netip.Addr) {
@@ -170,7 +176,7 @@ func (t *tunnel) cut(reason policy.Reason) {
 	if !t.cause.CompareAndSwap(nil, &reason) {
 		return
 	}
-	t.settle(&t.denied)
+	t.stay()
 	if reason == policy.NoSNI || reason == policy.SNIMismatch && t.x.greeting().sni != "" {
 		// fatal, unrecognized_name (RFC 6066, section 3)
 		_, _ = t.client.stream.Write([]byte{21, 3, 1, 0, 2, 2, 112})
@@ -201,7 +207,7 @@ func (t *tunnel) cutBy(err error) {
 // closed notes that one end is closed; after the second the tunnel is history.
 func (t *tunnel) closed() {
 	if t.open.Add(-1) == 0 {
-		t.settle(&t.denied) // it went away in the middle of its first bytes
+		t.stay() // it went away in the middle of its first bytes
 		t.g.idle.forget(&t.ways[0])
 		t.g.idle.forget(&t.ways[1])
 		t.g.logClose(t)
