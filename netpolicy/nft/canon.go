@@ -11,13 +11,16 @@ import (
 
 // schema says which attributes hold attributes themselves. The kernel doesn't
 // mark them (nla_nest_start_noflag), and guessing from the bytes would take
-// some addresses for attributes.
+// some addresses for attributes. What it holds as exact has a length that counts, so that
+// no zero of it may be left out.
 type schema map[uint16]schema
+
+var exact schema // the zero value
 
 // Attributes of data and verdicts (enum nft_data_attributes,
 // nft_verdict_attributes in linux/netfilter/nf_tables.h).
 var (
-	dataSchema = schema{unix.NFTA_DATA_VERDICT: {}}
+	dataSchema = schema{unix.NFTA_DATA_VALUE: exact, unix.NFTA_DATA_VERDICT: {}}
 	hookSchema = schema{unix.NFTA_CHAIN_HOOK: {}}
 
 	exprSchemas = map[string]schema{
@@ -32,6 +35,8 @@ var (
 // attribute means to nf_tables in every expression that lower makes, and the
 // kernel and the library differ in which zeros they write. An attribute that
 // was never asked for shows unless it is zero, so new kernels may add some.
+// Data are another matter: sixteen bytes of zero are compared with four registers,
+// four bytes with one.
 func canon(attrs []attr, s schema) (string, error) {
 	b, err := appendCanon(nil, attrs, s)
 	return string(b), err
@@ -47,8 +52,9 @@ func appendCanon(b []byte, attrs []attr, s schema) ([]byte, error) {
 	}
 	b = append(b, '{')
 	for _, a := range attrs {
-		inner, nested := s[a.kind]
-		if !nested && !slices.ContainsFunc(a.data, func(c byte) bool { return c != 0 }) {
+		inner, known := s[a.kind]
+		nested := inner != nil
+		if !known && !slices.ContainsFunc(a.data, func(c byte) bool { return c != 0 }) {
 			continue
 		}
 		b = append(strconv.AppendUint(append(b, ' '), uint64(a.kind), 10), '=')

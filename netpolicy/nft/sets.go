@@ -24,7 +24,7 @@ const (
 
 var (
 	setSchema  = schema{unix.NFTA_SET_DESC: {}}
-	elemSchema = schema{unix.NFTA_SET_ELEM_KEY: {}}
+	elemSchema = schema{unix.NFTA_SET_ELEM_KEY: dataSchema}
 )
 
 // setForm is a set in the one form that can be compared.

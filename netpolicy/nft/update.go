@@ -127,9 +127,17 @@ func commit(conn *netlink.Conn, generation uint32, batch []netlink.Message) erro
 	begin, end := mark(unix.NFNL_MSG_BATCH_BEGIN), mark(unix.NFNL_MSG_BATCH_END)
 	begin.Data = append(begin.Data, nest(netlink.Attribute{Type: unix.NFNL_BATCH_GENID, Data: number(generation)})...)
 	batch[len(batch)-1].Header.Flags |= netlink.Acknowledge
-	if _, err := conn.SendMessages(slices.Concat([]netlink.Message{begin}, batch, []netlink.Message{end})); err != nil {
+	sent, err := conn.SendMessages(slices.Concat([]netlink.Message{begin}, batch, []netlink.Message{end}))
+	if err != nil {
 		return err
 	}
-	_, err := conn.Receive() // a refusal is its error
-	return err
+	answers, err := conn.Receive() // a refusal is its error
+	if err != nil {
+		return err
+	}
+	last := sent[len(sent)-2].Header.Sequence
+	if len(answers) != 1 || answers[0].Header.Type != netlink.Error || answers[0].Header.Sequence != last {
+		return errors.New("what netlink answers is not about this transaction")
+	}
+	return nil
 }

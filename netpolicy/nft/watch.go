@@ -95,13 +95,7 @@ const largest = 64 << 10
 
 func (h *handed) Close() error { return h.file.Close() }
 
-func (h *handed) Send(m netlink.Message) error {
-	b, err := m.MarshalBinary()
-	if err != nil {
-		return err
-	}
-	return unix.Sendto(int(h.file.Fd()), b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
-}
+func (h *handed) Send(m netlink.Message) error { return h.SendMessages([]netlink.Message{m}) }
 
 // SendMessages sends all in one datagram, as a transaction has to be.
 func (h *handed) SendMessages(ms []netlink.Message) error {
@@ -113,7 +107,26 @@ func (h *handed) SendMessages(ms []netlink.Message) error {
 		}
 		all = append(all, b...)
 	}
+	if err := h.forget(); err != nil {
+		return err
+	}
 	return unix.Sendto(int(h.file.Fd()), all, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+}
+
+// forget takes answers to earlier requests out of the socket: of a refused transaction only
+// the first is read, and whatever comes next would get the others. The kernel has
+// answered all of a request when its sending is through.
+func (h *handed) forget() error {
+	for {
+		_, _, _, _, err := unix.Recvmsg(int(h.file.Fd()), nil, nil, unix.MSG_DONTWAIT)
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			return nil
+		case err == nil, errors.Is(err, unix.EINTR), errors.Is(err, unix.ENOBUFS): // more of them than it can hold
+		default:
+			return err
+		}
+	}
 }
 
 func (h *handed) Receive() ([]netlink.Message, error) {
