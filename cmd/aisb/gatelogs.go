@@ -29,8 +29,9 @@ type logsOptions struct {
 func newGateLogsCmd(u *ui) *cobra.Command {
 	var o logsOptions
 	cmd := &cobra.Command{
-		Use:   "logs [RUN]",
-		Short: "show what a run reached and what it was refused",
+		Use:        "logs [RUN]",
+		SuggestFor: []string{"runs", "history", "log"},
+		Short:      "show what a run reached and what it was refused",
 		Long: `logs shows the gate's log of a run: as a table on a terminal, as JSON otherwise.
 RUN is a run's name or its beginning, with or without its "aisb-", of several
 the newest; without RUN it is the newest of all. RUN can be a file too, such as

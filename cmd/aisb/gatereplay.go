@@ -113,7 +113,7 @@ func (o replayOptions) print(u *ui, out replayed) error {
 		fmt.Fprintln(u.Out, "\n# the shortest list that covers the run")
 	}
 	if len(*out.Suggest) == 0 {
-		u.warnf("nothing was reached, so nothing needs a rule")
+		u.warnf("nothing was reached, so nothing needs a rule; what was refused: aisb logs")
 	}
 	for _, rule := range *out.Suggest {
 		if _, err := fmt.Fprintln(u.Out, printable(rule)); err != nil {

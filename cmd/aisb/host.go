@@ -56,7 +56,7 @@ func nameHost(writable []mounts.Mount) (sandbox.Host, error) {
 	paths, err := sandbox.FindPaths(os.Getenv, uid)
 	if err != nil {
 		return sandbox.Host{}, &exitError{code: exitPodman, err: err,
-			hint: noRuntimeDir}
+			hint: noRuntimeDir(uid)}
 	}
 	self, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -71,7 +71,12 @@ func nameHost(writable []mounts.Mount) (sandbox.Host, error) {
 }
 
 // noRuntimeDir is what to do without XDG_RUNTIME_DIR.
-const noRuntimeDir = "log in as that user (ssh, a console, machinectl shell) rather than by su, or: loginctl enable-linger"
+func noRuntimeDir(uid int) string {
+	if uid == 0 {
+		return "sandboxes are an ordinary user's: run it as the one who started them"
+	}
+	return "log in as that user (ssh, a console, machinectl shell) rather than by su, or: loginctl enable-linger"
+}
 
 // hasSystemd reports whether the user has a systemd session, which podman asks
 // for cgroups.

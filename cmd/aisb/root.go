@@ -97,10 +97,15 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 		if !cmd.HasSubCommands() && strings.HasPrefix(err.Error(), "unknown command ") {
 			err = fmt.Errorf("%q is one argument too many: %s takes none", args[0], cmd.CommandPath()) // cobra.NoArgs thinks of commands
 		}
-		hint := didYouMean(cmd.CommandPath()+" ", commandsLike(cmd, args))
-		if hint == "" {
-			hint = meantArgument(cmd, args)
-		}
-		return &exitError{code: exitUsage, err: err, hint: hint + "see '" + cmd.CommandPath() + " --help'"}
+		return wrongArgument(cmd, args, err)
 	}
+}
+
+// wrongArgument is wrong usage by arguments, with what may have been meant.
+func wrongArgument(cmd *cobra.Command, args []string, err error) *exitError {
+	hint := didYouMean(cmd.CommandPath()+" ", commandsLike(cmd, args))
+	if hint == "" {
+		hint = meantArgument(cmd, args)
+	}
+	return &exitError{code: exitUsage, err: err, hint: hint + "see '" + cmd.CommandPath() + " --help'"}
 }

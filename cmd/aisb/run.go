@@ -60,7 +60,8 @@ func newRunCmd(u *ui) *cobra.Command {
 		Short: "run a harness or a command in a sandbox on the current directory",
 		Long: `run starts COMMAND, or else the harness, in a container that has the current
 directory at /project and reaches only what you allow. A RULE is HOST, *.HOST,
-HOST:PORT and more: 'aisb gate --help'. Flags after COMMAND belong to COMMAND.
+HOST:PORT and more: 'aisb gate --help'. Flags after COMMAND belong to COMMAND,
+and so does stdin: in a script's loop, give it </dev/null.
 
 The status is COMMAND's. 2: wrong usage, 77 and 78: the fence, 78: a file of
 rules or settings, 124: --timeout, 125: podman, 126 and 127: COMMAND can't run.`,

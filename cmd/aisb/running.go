@@ -19,7 +19,7 @@ func runtimeDir() (string, error) {
 	paths, err := sandbox.FindPaths(os.Getenv, os.Getuid())
 	if err != nil {
 		return "", &exitError{code: exitPodman, err: err,
-			hint: noRuntimeDir}
+			hint: noRuntimeDir(os.Getuid())}
 	}
 	return paths.Runtime, nil
 }

@@ -140,24 +140,6 @@ func (o runOptions) rules(p *prepared) (err error) {
 	return o.directly(p, parsed)
 }
 
-var errEmptyList = errors.New("the allowlist is empty: the sandbox could reach nothing")
-
-// emptyList refuses an allowlist without rules, and names the ways out, first why keys
-// open nothing.
-func (o runOptions) emptyList(p *prepared) error {
-	misplaced := ""
-	if slices.ContainsFunc(o.argv, func(a string) bool { return strings.HasPrefix(a, "--allow") }) {
-		misplaced = "--allow stands after the command and so belongs to it: put it before\n"
-	}
-	return &exitError{
-		code: exitUsage,
-		err:  errEmptyList,
-		hint: strings.Join(append(p.planted, misplaced), "\n") + o.keyHint(os.Getenv) + o.commandKeyHint(p) + "allow what it needs: --allow HOST, --allow-file FILE or --preset NAME\n" +
-			"or run it without any network: --net none\n" +
-			"or without a fence, if you must: --net full",
-	}
-}
-
 // hatches are the ways to run with less than aisb promises.
 func (o runOptions) hatches(p *prepared) error {
 	warn := func(format string, args ...any) { p.warnings = append(p.warnings, fmt.Sprintf(format, args...)) }

@@ -32,11 +32,17 @@ const ownTerminal = "COMMAND has your stdin, and a terminal where you have one: 
 
 // flagError is the error of a flag that cmd doesn't have or can't read.
 func flagError(cmd *cobra.Command, err error) error {
+	// A flag behind the name of a command that isn't there is that one's.
+	if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 {
+		return wrongArgument(cmd, args, fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath()))
+	}
 	e := &exitError{code: exitUsage, err: err, hint: "see '" + cmd.CommandPath() + " --help'"}
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		switch name := unknown.GetSpecifiedName(); {
 		case cmd.Name() == "run" && needless[name] != "":
 			e.hint = needless[name]
+		case !cmd.HasParent() && runHas(cmd, unknown):
+			e.hint = "it is a flag of run: aisb run [FLAGS] -- COMMAND\n" + e.hint
 		case unknown.GetSpecifiedShortnames() == "":
 			e.hint = didYouMean("--", flagsLike(cmd, name)) + e.hint
 		}
@@ -50,6 +56,18 @@ func flagError(cmd *cobra.Command, err error) error {
 		e.err, e.hint = fmt.Errorf("--%s needs a value", flag.Name), valueUse(flag)+"\n"+e.hint
 	}
 	return e
+}
+
+// runHas reports whether run has a flag that its parent lacks.
+func runHas(root *cobra.Command, unknown *pflag.NotExistError) bool {
+	run, _, err := root.Find([]string{"run"})
+	if err != nil || run == root {
+		return false
+	}
+	if unknown.GetSpecifiedShortnames() != "" {
+		return run.Flags().ShorthandLookup(unknown.GetSpecifiedName()) != nil
+	}
+	return run.Flags().Lookup(unknown.GetSpecifiedName()) != nil
 }
 
 // flagsLike are the flags of cmd that name may have meant. cobra judges
