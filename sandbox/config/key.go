@@ -21,7 +21,7 @@ const (
 // what a kind is called in messages, and how a value of it is written.
 var kinds = [...]struct{ name, sample string }{
 	Text:   {"a string", `"..."`},
-	Number: {"a number or a string", `4096 or "8g"`},
+	Number: {"a number or a string", "1"},
 	Switch: {"true or false", "true"},
 	Choice: {"true, false or a string", "true"},
 	List:   {"an array of strings", `["...", "..."]`},
@@ -71,6 +71,7 @@ type Key struct {
 	Gate     bool     // means nothing without the gate: left out with another net than allow
 	Not      string   // key that excludes this one: the one of the later layer stays
 
+	Like string // how a value is written, where the kind says too little
 	Says string // what a value does, for who approves it; %s is the value
 }
 
@@ -98,4 +99,12 @@ func ByFlag(flag string) *Key {
 		return nil
 	}
 	return &Keys[i]
+}
+
+// sample is how a value of the key is written.
+func (k *Key) sample() string {
+	if k.Like != "" {
+		return k.Like
+	}
+	return kinds[k.Kind].sample
 }

@@ -28,7 +28,7 @@ type Error struct {
 }
 
 // Error implements error: where the line is and what is wrong with it. It holds no
-// value, which may be a secret.
+// value that may be a secret.
 func (e *Error) Error() string { return e.Origin.String() + ": " + e.Problem }
 
 // Parse reads a file, strictly: a key that isn't known is an error, and a value of
@@ -60,10 +60,11 @@ func Parse(src Source) ([]Value, error) {
 // syntax is the error of a text that is no TOML.
 func (s Source) syntax(err error) error {
 	e := &Error{Origin: Origin{From: s.From, Name: s.Name, Line: 1}, Problem: err.Error()}
+	column := 1
 	if at, ok := errors.AsType[*toml.DecodeError](err); ok {
-		e.Origin.Line, _ = at.Position()
+		e.Origin.Line, column = at.Position()
 	}
-	e.Problem, e.Hint = plain(strings.TrimPrefix(e.Problem, "toml: "))
+	e.Problem, e.Hint = plain(strings.TrimPrefix(e.Problem, "toml: "), breaks(s.Data, e.Origin.Line, column))
 	return e
 }
 
@@ -106,7 +107,7 @@ func (r *reader) expression(n *unstable.Node) {
 	}
 	if n.Kind != unstable.KeyValue {
 		r.table = true
-		r.wrong(at, `leave the line out: keys stand alone, as allow = ["example.com"]`, "there is no table %q", shown)
+		r.wrong(at, tableHint, "there is no table %q", shown)
 		return
 	}
 	if r.table {
@@ -135,7 +136,7 @@ func (r *reader) key(k *Key, name string, at Origin, n *unstable.Node) {
 		return
 	}
 	if n.Kind != unstable.Array {
-		r.wrong(at, fmt.Sprintf("write %s = %s", name, kinds[List].sample), "%s is %s, not %s", name, called(n.Kind), k.Kind)
+		r.wrong(at, fmt.Sprintf("write %s = %s", name, k.sample()), "%s is %s, not %s", name, called(n.Kind), k.Kind)
 		return
 	}
 	for it := n.Children(); it.Next(); {
@@ -161,7 +162,7 @@ func (r *reader) value(k *Key, name string, at Origin, n *unstable.Node, kind Ki
 		fits = kind == Number
 		text = strings.ReplaceAll(strings.TrimPrefix(text, "+"), "_", "")
 	}
-	sample := kinds[k.Kind].sample
+	sample := k.sample()
 	switch {
 	case !fits && k.Kind == List:
 		r.wrong(at, fmt.Sprintf("write %s = %s", name, sample), "%s holds %s, not only strings", name, called(n.Kind))
