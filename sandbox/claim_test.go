@@ -267,8 +267,9 @@ func TestClaimUnreadable(t *testing.T) {
 	if err := os.Truncate(c.file.Name(), 3); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.claim(t.Context(), user("two", "", "other", "b.test", "")); err == nil {
-		t.Error("started beside a run of which nothing is known")
+	_, err = p.claim(t.Context(), user("two", "", "other", "b.test", ""))
+	if f, ok := errors.AsType[*Failure](err); !ok || f.Err.Error() != fmt.Sprintf("%q is damaged: what the running sandbox one uses can't be told", c.file.Name()) || f.Hint != "end that one: aisb stop one" {
+		t.Errorf("beside a run of which nothing is known: %v", err)
 	}
 	// Nor does a start wait for ever for one that hangs.
 	lock, err := hold(filepath.Join(p.Runtime, claimsDir))

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/aisb-dev/aisb/sandbox/newer"
+	"github.com/aisb-dev/aisb/sandbox/podman"
 )
 
 // Of claims. They lie where a run's name, being podman's, can't lead.
@@ -120,8 +121,10 @@ func readClaim(path string) (claim, error) {
 	if err == nil {
 		err = json.Unmarshal(text, &c)
 	}
-	if err != nil {
-		return claim{}, fmt.Errorf("read %s: %w", path, err)
+	if err != nil { // JSON's own words say nothing to a user
+		run := filepath.Base(path)
+		return claim{}, &Failure{Status: podman.StatusPodman, Err: fmt.Errorf("%q is damaged: what the running sandbox %s uses can't be told", path, run),
+			Hint: "end that one: aisb stop " + run}
 	}
 	return c, nil
 }

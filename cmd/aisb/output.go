@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,14 +29,22 @@ terminal control characters are shown, not obeyed. For what comes: aisb attach.`
 			if err != nil {
 				return err
 			}
-			path := filepath.Join(dir, outputName)
-			if out, ok := u.Out.(*os.File); !ok || !isTerminal(out) {
-				return keeper.CopyOutput(u.Out, path)
+			err = printOutput(u, filepath.Join(dir, outputName))
+			if errors.Is(err, fs.ErrNotExist) {
+				return &exitError{code: 1, err: fmt.Errorf("%s has left no output", filepath.Base(dir)),
+					hint: "its command has not begun, or the file was removed: " + filepath.Join(dir, outputName)}
 			}
-			l := &lines{w: u.Out}
-			return errors.Join(keeper.CopyOutput(l, path), l.end())
+			return err
 		},
 	}
+}
+
+func printOutput(u *ui, path string) error {
+	if out, ok := u.Out.(*os.File); !ok || !isTerminal(out) {
+		return keeper.CopyOutput(u.Out, path)
+	}
+	l := &lines{w: u.Out}
+	return errors.Join(keeper.CopyOutput(l, path), l.end())
 }
 
 // lines shows what is written to it without what would drive a terminal.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +62,26 @@ aisb: aisb-c-000003 is silent: its aisb hasn't answered within 10s, so it hangs 
 `
 	if got := out.String(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// TestControlError: who is told that a sandbox's aisb doesn't answer is told what to do.
+func TestControlError(t *testing.T) {
+	for _, c := range []struct {
+		err   error
+		error string
+		code  int
+		hint  string
+	}{
+		{&control.StoppedError{PID: 8}, "the sandbox's aisb is stopped", exitPodman, "'kill -CONT 8' lets it go on; with -9 it ends, and container and gate with it"},
+		{control.ErrDead, "the sandbox has ended: its aisb is gone", exitPodman, "see 'aisb ps'"},
+		{&control.Error{Text: "no", Hint: "do", Status: 3}, "no", 3, "do"},
+		{errors.New("x"), "x", exitPodman, ""},
+	} {
+		e := controlError(c.err).(*exitError)
+		if e.Error() != c.error || e.code != c.code || e.hint != c.hint {
+			t.Errorf("%v: %v, %d, hint %q", c.err, e, e.code, e.hint)
+		}
 	}
 }
 

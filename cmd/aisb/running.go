@@ -107,10 +107,15 @@ func controlError(err error) error {
 	if errors.Is(err, control.ErrDead) {
 		return &exitError{code: exitPodman, err: fmt.Errorf("the sandbox has ended: %w", err), hint: "see 'aisb ps'"}
 	}
-	if errors.Is(err, control.ErrStopped) {
-		return &exitError{code: exitPodman, err: err, hint: "kill -CONT, with the pid of 'aisb ps', lets it go on"}
+	if is, ok := errors.AsType[*control.StoppedError](err); ok {
+		return &exitError{code: exitPodman, err: err, hint: stoppedHint(is)}
 	}
 	return &exitError{code: exitPodman, err: err}
+}
+
+// stoppedHint is what to do about an aisb that stands still.
+func stoppedHint(e *control.StoppedError) string {
+	return fmt.Sprintf("'kill -CONT %d' lets it go on; with -9 it ends, and container and gate with it", e.PID)
 }
 
 // detachedOnes are the runs that can be attached to.

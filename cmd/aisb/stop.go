@@ -28,7 +28,7 @@ container and gate are gone, and prints the names. A NAME may be cut short where
 it is clear what is meant, and its "aisb-" left out.`,
 		Example: `  aisb stop my-project
   aisb stop --all -t 10`,
-		Args: cobra.ArbitraryArgs,
+		Args: takes(0, anyNumber),
 		RunE: func(_ *cobra.Command, names []string) error {
 			if all == (len(names) > 0) {
 				err := &exitError{code: exitUsage, err: errors.New("stop needs a NAME, or --all"), hint: "see 'aisb ps'"}
@@ -126,8 +126,8 @@ func stopOne(runtime, name string, grace time.Duration) error {
 	hint := fmt.Sprintf("container and gate end with its aisb: kill -9 %d", c.PID())
 	if refused, ok := errors.AsType[*control.Error](err); ok {
 		hint = refused.Hint
-	} else if errors.Is(err, control.ErrStopped) {
-		hint = fmt.Sprintf("'kill -CONT %d' lets it go on; with -9 it ends, and container and gate with it", c.PID())
+	} else if is, ok := errors.AsType[*control.StoppedError](err); ok {
+		hint = stoppedHint(is)
 	}
 	return &exitError{code: exitPodman, err: fmt.Errorf("stop %q: %w", name, err), hint: hint}
 }

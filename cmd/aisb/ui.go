@@ -69,6 +69,9 @@ func (u *ui) fail(err error) int {
 	var e *exitError
 	if !errors.As(err, &e) {
 		e = &exitError{code: 1, err: err}
+		if f, ok := errors.AsType[*sandbox.Failure](err); ok {
+			e.code, e.hint = f.Status, f.Hint
+		}
 	}
 	if e.err != nil {
 		for _, one := range unjoined(e.err) { // several wrong rules: a line for each

@@ -113,7 +113,8 @@ func waitFor(u *ui, name string) error {
 			end, err := x.Wait()
 			return endError(u, run.Name, end, err)
 		}
-		if _, refused := errors.AsType[*control.Error](err); refused {
+		_, refused := errors.AsType[*control.Error](err)
+		if _, stopped := errors.AsType[*control.StoppedError](err); refused || stopped {
 			return controlError(err)
 		}
 		name = run.Name // it has just ended, or does
@@ -127,7 +128,7 @@ func waitFor(u *ui, name string) error {
 		return newerError(err, "")
 	}
 	if errors.Is(err, errHeld) {
-		return &exitError{code: exitPodman, err: fmt.Errorf("%s: %w", filepath.Base(dir), err), hint: "see 'aisb ps'; 'kill -9' of its pid ends it and everything it has started"}
+		return &exitError{code: exitPodman, err: fmt.Errorf("%s: %w", filepath.Base(dir), err), hint: heldHint}
 	}
 	return endError(u, filepath.Base(dir), end, err)
 }
@@ -155,6 +156,17 @@ const supervisorGrace = 5 * time.Second
 // errHeld is said of a supervisor that neither answers nor ends.
 var errHeld = errors.New("its supervisor doesn't answer")
 
+// heldHint is what to do about such a one, whose pid isn't known here.
+const heldHint = `'aisb ps' tells its pid: kill -CONT lets it go on if it is stopped
+kill -9 ends it, and container and gate with it`
+
+// damagedError is of a file that doesn't tell how a run has ended.
+type damagedError struct{ path string }
+
+func (e *damagedError) Error() string {
+	return fmt.Sprintf("%q is damaged: how the run has ended can't be told", e.path)
+}
+
 // readEnd reads how a run has ended, when its supervisor is done.
 func readEnd(dir string) (control.AttachEnd, error) {
 	f, err := os.Open(filepath.Join(dir, reportName))
@@ -176,13 +188,13 @@ func readEnd(dir string) (control.AttachEnd, error) {
 	var head struct{ Format int }
 	var e ended
 	if err := json.Unmarshal(text, &head); err != nil {
-		return control.AttachEnd{}, err
+		return control.AttachEnd{}, &damagedError{path}
 	}
 	if err := newer.Check(path, head.Format, endFormat); err != nil {
 		return control.AttachEnd{}, err
 	}
 	if err := json.Unmarshal(text, &e); err != nil {
-		return control.AttachEnd{}, err
+		return control.AttachEnd{}, &damagedError{path}
 	}
 	return control.AttachEnd{Status: e.Status, Words: reportWords(dir)}, nil
 }
@@ -195,7 +207,11 @@ func endError(u *ui, name string, end control.AttachEnd, err error) error {
 		u.notef("%s goes on: %s", name, end.GoesOn)
 		return nil
 	case err != nil:
-		return &exitError{code: 128 + 9, err: fmt.Errorf("%s: %w", name, err), hint: "its supervisor was killed, or the machine went down"}
+		e := &exitError{code: 128 + 9, err: fmt.Errorf("%s: %w", name, err), hint: "its supervisor was killed, or the machine went down"}
+		if _, damaged := errors.AsType[*damagedError](err); damaged {
+			e.hint = "what its command has written: aisb output " + name + "\nwhat aisb has said of it: the file report beside it"
+		}
+		return e
 	}
 	for _, line := range end.Words {
 		fmt.Fprintln(u.Err, printable(line))

@@ -30,8 +30,10 @@ const (
 // ErrDead means that a run's aisb is gone, and the sandbox with it.
 var ErrDead = errors.New("its aisb is gone")
 
-// ErrStopped means that a run's aisb stands still, by SIGSTOP or ^Z.
-var ErrStopped = errors.New("the sandbox's aisb is stopped")
+// StoppedError means that a run's aisb stands still, by SIGSTOP or ^Z.
+type StoppedError struct{ PID int }
+
+func (*StoppedError) Error() string { return "the sandbox's aisb is stopped" }
 
 // Client is a connection to a sandbox, good for one request.
 type Client struct {
@@ -95,7 +97,7 @@ func (c *Client) ask(r Request, limit time.Duration) (Answer, fdmsg.Message, err
 	case errors.Is(err, io.EOF):
 		err = errors.New("the sandbox's aisb has closed the connection") // it ends, or is too busy
 	case errors.Is(err, os.ErrDeadlineExceeded) && stopped(c.pid):
-		err = ErrStopped
+		err = &StoppedError{c.pid}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = fmt.Errorf("the sandbox's aisb hasn't answered within %v", limit)
 	case err == nil:
@@ -217,7 +219,8 @@ func look(runtime, name string, patience time.Duration) Info {
 	defer c.Close()
 	info, err := c.info(patience)
 	if err != nil {
-		return Info{Name: name, State: Silent, PID: c.pid, Stopped: errors.Is(err, ErrStopped)}
+		_, isStopped := errors.AsType[*StoppedError](err)
+		return Info{Name: name, State: Silent, PID: c.pid, Stopped: isStopped}
 	}
 	// The directory's name is the one to connect by, whatever the answer says.
 	info.Name = name

@@ -211,7 +211,8 @@ func TestStopped(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].State != Silent || !list[0].Stopped || list[0].PID != cmd.Process.Pid {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if err := dial(t, runtime, "r").Stop(0, long); !errors.Is(err, ErrStopped) {
+	err = dial(t, runtime, "r").Stop(0, long)
+	if is, ok := errors.AsType[*StoppedError](err); !ok || is.PID != cmd.Process.Pid {
 		t.Errorf("a stop: %v", err)
 	}
 	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {

@@ -80,14 +80,14 @@ func parseApproval(path string, r io.Reader) (Approval, error) {
 	var head struct{ Format int }
 	var a Approval
 	if err := json.Unmarshal(text, &head); err != nil {
-		return Approval{}, &Problem{Path: path, Reason: "is no approval: " + err.Error(), Hint: anew}
+		return Approval{}, &Problem{Path: path, Reason: "is damaged: it holds no approval", Hint: anew}
 	}
 	if head.Format < 0 || head.Format > format {
 		return Approval{}, &Problem{Path: path, Reason: fmt.Sprintf("was written by a newer aisb, in format %d; this one knows formats up to %d", head.Format, format),
 			Hint: "use that aisb\nor " + anew}
 	}
 	if err := json.Unmarshal(text, &a); err != nil {
-		return Approval{}, &Problem{Path: path, Reason: "is no approval: " + err.Error(), Hint: anew}
+		return Approval{}, &Problem{Path: path, Reason: "is damaged: it holds no approval", Hint: anew}
 	}
 	return a, nil
 }

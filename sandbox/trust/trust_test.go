@@ -251,7 +251,7 @@ func TestStoreIsPrivate(t *testing.T) {
 	}
 	write(t, path, "nonsense", 0o600)
 	a, err := s.Find("/p")
-	if problem, ok := errors.AsType[*Problem](err); !ok || problem.Hint == "" || a.Covers([]byte("nonsense")) {
+	if problem, ok := errors.AsType[*Problem](err); !ok || problem.Reason != "is damaged: it holds no approval" || problem.Hint == "" || a.Covers([]byte("nonsense")) {
 		t.Errorf("nonsense: %+v, %v", a, err)
 	}
 }
