@@ -21,10 +21,13 @@ func badValue(flag *pflag.Flag, value string, cause error) *exitError {
 	wrong, ok := errors.AsType[*valueError](cause)
 	if _, strange := errors.AsType[*strconv.NumError](cause); strange { // of pflag's own kinds
 		ok = true
-		if flag.Value.Type() == "bool" {
+		switch {
+		case flag.Value.Type() == "bool":
 			wrong = &valueError{is: "is not true or false", like: "--" + flag.Name + " alone is true"}
-		} else {
-			wrong = &valueError{is: "is no number that it takes", like: valueUse(flag)}
+		case errors.Is(cause, strconv.ErrRange):
+			wrong = &valueError{is: "is too large a number", like: valueUse("--"+flag.Name, flag)}
+		default:
+			wrong = &valueError{is: "is not 0 or a whole number above", like: valueUse("--"+flag.Name, flag)}
 		}
 	}
 	if !ok {
@@ -33,9 +36,10 @@ func badValue(flag *pflag.Flag, value string, cause error) *exitError {
 	return &exitError{code: exitUsage, err: fmt.Errorf("--%s %q %s", flag.Name, value, wrong.is), hint: wrong.like + "\n"}
 }
 
-// valueUse is what a flag does with its value: --time SECONDS: kill the command after ...
-func valueUse(flag *pflag.Flag) string {
+// valueUse is what a flag does with its value, under the name that it was called by:
+// --time SECONDS: kill the command after ...
+func valueUse(called string, flag *pflag.Flag) string {
 	name, usage := pflag.UnquoteUsage(flag)
 	usage = strings.TrimPrefix(strings.ReplaceAll(usage, "\n", " "), name+": ")
-	return fmt.Sprintf("--%s %s: %s", flag.Name, name, usage)
+	return fmt.Sprintf("%s %s: %s", called, name, usage)
 }

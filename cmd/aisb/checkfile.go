@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -44,6 +45,9 @@ func parseExpectations(name string, r io.Reader) ([]expectation, error) {
 		list = append(list, expectation{n, words[0] == "allow", target})
 	}
 	if err := lines.Err(); err != nil {
+		if place, ok := errors.AsType[*fs.PathError](err); ok {
+			err = place.Err // it has the name
+		}
 		errs = append(errs, fmt.Errorf("%s: %w", name, err))
 	}
 	if len(errs) == 0 && len(list) == 0 {

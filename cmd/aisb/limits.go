@@ -10,6 +10,9 @@ import (
 	"github.com/aisb-dev/aisb/sandbox/podman"
 )
 
+// sizes are those that parseSize reads.
+const sizes = "a size from 1m to 1023t"
+
 // limits reads the flags that bound what a sandbox may use. Their grammar is
 // aisb's own: podman has several, says of a wrong value only when the container
 // starts, and takes a tmpfs of size 0 for one without bound.
@@ -20,14 +23,14 @@ func (o runOptions) limits() (podman.Limits, error) {
 		what, like  string
 		optional    bool
 	}{
-		{"--pids-limit", o.pids, isCount, "a number of processes", "4096", true},
-		{"--memory", o.memory, isSize, "a size of at least 1m", "8g", true},
-		{"--cpus", o.cpus, isNumber, "a number of processors", "1.5", true},
-		{"--tmpfs-size", o.tmpfsSize, isSize, "a size of at least 1m", "2g", false},
-		{"--min-free", o.minFree, isSize, "a size of at least 1m", "1g", true},
-		{"--shm-size", o.shm, isSize, "a size of at least 1m", "512m", false},
+		{"--pids-limit", o.pids, isCount, "a number of processes up to 4194303", "4096", true},
+		{"--memory", o.memory, isSize, sizes, "8g", true},
+		{"--cpus", o.cpus, isNumber, "a number of processors from 0.01 to 8192", "1.5", true},
+		{"--tmpfs-size", o.tmpfsSize, isSize, sizes, "2g", false},
+		{"--min-free", o.minFree, isSize, sizes, "1g", true},
+		{"--shm-size", o.shm, isSize, sizes, "512m", false},
 	} {
-		if f.ok(f.value) || f.optional && (f.value == "" || f.value == "0") {
+		if f.ok(f.value) || f.optional && (f.value == "" || f.value == "0") { // "" is of no flag and no file
 			continue
 		}
 		hint := fmt.Sprintf("for example %s %s", f.flag, f.like)

@@ -115,27 +115,38 @@ func (v *timeValue) Type() string { return "TIME" }
 
 const day = 24 * time.Hour
 
-const timesAre = "a time is written as 30s, 15m, 12h or 7d"
+// longest is the longest time that a flag takes: a hundred years.
+const longest = 36500 * day
+
+const timesAre = "a time is written as 30s, 15m, 12h or 7d, and is at most 36500d"
 
 func parseTime(text string) (time.Duration, error) {
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		n, err := strconv.ParseUint(days, 10, 32)
-		if err != nil || n > 36500 {
-			return 0, &valueError{is: "is not a number of days up to 36500", like: timesAre}
-		}
-		return time.Duration(n) * day, nil
-	}
 	d, err := time.ParseDuration(text)
-	switch {
-	case err != nil && isDigits(text):
-		return 0, &valueError{is: "has no unit", like: timesAre}
-	case err != nil:
-		return 0, &valueError{is: "is not a time", like: timesAre}
-	case d < 0:
-		return 0, &valueError{is: "is negative", like: timesAre}
+	days, inDays := strings.CutSuffix(text, "d")
+	if inDays && isDigits(days) {
+		var n uint64
+		n, err = strconv.ParseUint(days, 10, 16)
+		d = time.Duration(n) * day
 	}
-	return d, nil
+	if err == nil && 0 <= d && d <= longest {
+		return d, nil
+	}
+	is := "is not a time"
+	switch positive, negative := strings.CutPrefix(text, "-"); {
+	case negative && someTime.MatchString(positive):
+		is = "is negative"
+	case someTime.MatchString(text): // that has no room in a Duration, too
+		is = "is longer than " + timeText(longest)
+	case isDigits(text):
+		is = "has no unit"
+	case inDays && strings.Trim(days, "0123456789.") == "" && days != "":
+		is = "is not a whole number of days"
+	}
+	return 0, &valueError{is: is, like: timesAre}
 }
+
+// someTime is a time of any length, in days or as Go writes it.
+var someTime = regexp.MustCompile(`^([0-9]+d|\+?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`)
 
 // timeText writes a time as a user would.
 func timeText(d time.Duration) string {

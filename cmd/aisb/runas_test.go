@@ -1,21 +1,28 @@
 package main
 
 import (
+	"errors"
 	"testing"
 	"time"
 )
 
 func TestTimes(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"30s": 30 * time.Second, "90m": 90 * time.Minute, "2d": 48 * time.Hour, "0": 0, "0d": 0, "1h30m": 90 * time.Minute, "36500d": 36500 * day,
+		"30s": 30 * time.Second, "90m": 90 * time.Minute, "2d": 48 * time.Hour, "0": 0, "0d": 0, "1h30m": 90 * time.Minute, "36500d": 36500 * day, "876000h": 36500 * day, "1.5h": 90 * time.Minute,
 	} {
 		if got, err := parseTime(text); err != nil || got != want {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "d", "-1s", "-1d", "1", "5x", "36501d", "99999999999d", "1.5d", "1 d"} {
-		if got, err := parseTime(text); err == nil {
-			t.Errorf("%q: %v", text, got)
+	for text, want := range map[string]string{
+		"": "is not a time", "d": "is not a time", "5x": "is not a time", "1 d": "is not a time", "second": "is not a time", "-": "is not a time",
+		"1": "has no unit", "-1s": "is negative", "-1d": "is negative", "1.5d": "is not a whole number of days",
+		"36501d": "is longer than 36500d", "99999999999d": "is longer than 36500d", "99999999999999999999999d": "is longer than 36500d",
+		"876001h": "is longer than 36500d", "9999999h": "is longer than 36500d", "9999999999999999999h": "is longer than 36500d", "1h99999999999999999999s": "is longer than 36500d",
+	} {
+		got, err := parseTime(text)
+		if wrong, ok := errors.AsType[*valueError](err); !ok || wrong.is != want || wrong.like != timesAre {
+			t.Errorf("%q: %v, %v, want %s", text, got, err, want)
 		}
 	}
 	for d, want := range map[time.Duration]string{

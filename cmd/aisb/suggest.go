@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -38,22 +39,38 @@ func flagError(cmd *cobra.Command, err error) error {
 	}
 	e := &exitError{code: exitUsage, err: err, hint: "see '" + cmd.CommandPath() + " --help'"}
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		switch name := unknown.GetSpecifiedName(); {
+		name, short := unknown.GetSpecifiedName(), unknown.GetSpecifiedShortnames()
+		if short != "" {
+			e.err = fmt.Errorf("unknown flag: %s", dashed(name))
+		}
+		word, _, _ := strings.Cut(short, "=")
+		switch {
 		case cmd.Name() == "run" && needless[name] != "":
 			e.hint = needless[name]
 		case !cmd.HasParent() && runHas(cmd, unknown):
 			e.hint = "it is a flag of run: aisb run [FLAGS] -- COMMAND\n" + e.hint
-		case unknown.GetSpecifiedShortnames() == "":
+		case short == "":
 			e.hint = didYouMean("--", flagsLike(cmd, name)) + e.hint
+		case cmd.Flags().Lookup(word) != nil: // other programs' names begin with one dash
+			e.err = fmt.Errorf("unknown flag: -%s", word)
+			e.hint = didYouMean("--", []string{word}) + e.hint
+		case len(word) > 1:
+			e.err = fmt.Errorf("%w in -%s", e.err, word)
 		}
 	}
 	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		wrong := badValue(bad.GetFlag(), bad.GetValue(), bad.Unwrap())
 		e.err, e.hint = wrong.err, wrong.hint+e.hint
+		if short := bad.GetFlag().Shorthand; short != "" { // it isn't known which was typed
+			e.err = fmt.Errorf("-%s, %w", short, e.err)
+		}
 	}
 	if without, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
-		flag := without.GetFlag()
-		e.err, e.hint = fmt.Errorf("--%s needs a value", flag.Name), valueUse(flag)+"\n"+e.hint
+		name := dashed(without.GetSpecifiedName())
+		e.err, e.hint = fmt.Errorf("%s needs a value", name), valueUse(name, without.GetFlag())+"\n"+e.hint
+	}
+	if bad, ok := errors.AsType[*pflag.InvalidSyntaxError](err); ok {
+		e.err = fmt.Errorf("%q is no flag", bad.GetSpecifiedFlag())
 	}
 	return e
 }
@@ -68,6 +85,14 @@ func runHas(root *cobra.Command, unknown *pflag.NotExistError) bool {
 		return run.Flags().ShorthandLookup(unknown.GetSpecifiedName()) != nil
 	}
 	return run.Flags().Lookup(unknown.GetSpecifiedName()) != nil
+}
+
+// dashed is a flag with its dashes: one before a single letter.
+func dashed(name string) string {
+	if utf8.RuneCountInString(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
 }
 
 // flagsLike are the flags of cmd that name may have meant. cobra judges
@@ -107,7 +132,8 @@ func meantArgument(cmd *cobra.Command, args []string) string {
 // didYouMean is the line of a hint that names what may have been meant, if
 // anything.
 func didYouMean(prefix string, names []string) string {
-	if len(names) == 0 {
+	const most = 8 // of more it isn't known what was meant
+	if len(names) == 0 || len(names) > most {
 		return ""
 	}
 	return "did you mean " + prefix + strings.Join(names, " or "+prefix) + "?\n"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/netip"
 	"os"
 	"strings"
@@ -39,7 +40,7 @@ const maxLine = 4096
 func ReadFile(name string) ([]Line, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, fmt.Errorf("read rules: %w", err)
+		return nil, unreadable(name, err)
 	}
 	defer f.Close()
 	return ParseLines(name, f)
@@ -64,11 +65,20 @@ func ParseLines(name string, r io.Reader) ([]Line, error) {
 	}
 	if err := s.Err(); err != nil {
 		if errors.Is(err, bufio.ErrTooLong) {
-			err = fmt.Errorf("the line is longer than %d bytes", maxLine)
+			return nil, fmt.Errorf("%s:%d: the line is longer than %d bytes", name, n+1, maxLine)
 		}
-		return nil, fmt.Errorf("%s:%d: %w", name, n+1, err)
+		return nil, unreadable(name, err)
 	}
 	return lines, nil
+}
+
+// unreadable is the error of a file that can't be read, with its name quoted, which may
+// be empty.
+func unreadable(name string, err error) error {
+	if place, ok := errors.AsType[*fs.PathError](err); ok {
+		err = place.Err
+	}
+	return fmt.Errorf("read rules: %q: %w", name, err)
 }
 
 func stripComment(line string) string {
