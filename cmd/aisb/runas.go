@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -133,9 +134,9 @@ func parseTime(text string) (time.Duration, error) {
 	}
 	is := "is not a time"
 	switch positive, negative := strings.CutPrefix(text, "-"); {
-	case negative && someTime.MatchString(positive):
+	case negative && someTime().MatchString(positive):
 		is = "is negative"
-	case someTime.MatchString(text): // that has no room in a Duration, too
+	case someTime().MatchString(text): // that has no room in a Duration, too
 		is = "is longer than " + timeText(longest)
 	case isDigits(text):
 		is = "has no unit"
@@ -146,7 +147,9 @@ func parseTime(text string) (time.Duration, error) {
 }
 
 // someTime is a time of any length, in days or as Go writes it.
-var someTime = regexp.MustCompile(`^([0-9]+d|\+?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`)
+var someTime = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([0-9]+d|\+?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`)
+})
 
 // timeText writes a time as a user would.
 func timeText(d time.Duration) string {

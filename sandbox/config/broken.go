@@ -3,6 +3,7 @@ package config
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // broken is a line that is no TOML, as far as it can be told what was meant.
@@ -15,9 +16,14 @@ type broken struct {
 	secret bool   // it may hold a variable's value
 }
 
+// pattern is compiled when the first line is wrong: no start pays for it.
+func pattern(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
+
 var (
-	keyLine = regexp.MustCompile(`^["']?([A-Za-z0-9_-]+)["']?(?:\s*[=:]+\s*(.*)|\s+(.*)|)$`)
-	envLine = regexp.MustCompile(`(?m)^\s*["']?env["']?\s*=`)
+	keyLine = pattern(`^["']?([A-Za-z0-9_-]+)["']?(?:\s*[=:]+\s*(.*)|\s+(.*)|)$`)
+	envLine = pattern(`(?m)^\s*["']?env["']?\s*=`)
 )
 
 // breaks looks at a line of a text; it and the column are counted from 1.
@@ -27,7 +33,7 @@ func breaks(data []byte, row, column int) broken {
 	line := strings.TrimSuffix(lines[row-1], "\r")
 	b := broken{line: strings.TrimSpace(line), rest: strings.TrimSpace(line[min(max(column-1, 0), len(line)):])}
 	for i := row; i > 0; i-- {
-		parts := keyLine.FindStringSubmatch(strings.TrimSpace(lines[i-1]))
+		parts := keyLine().FindStringSubmatch(strings.TrimSpace(lines[i-1]))
 		if parts == nil || i < row && !strings.Contains(lines[i-1], "=") {
 			continue
 		}
@@ -40,7 +46,7 @@ func breaks(data []byte, row, column int) broken {
 		break
 	}
 	before := strings.Join(lines[:row-1], "\n")
-	if all := envLine.FindAllStringIndex(before, -1); all != nil {
+	if all := envLine().FindAllStringIndex(before, -1); all != nil {
 		env := before[all[len(all)-1][0]:]
 		if strings.Count(env, "[") > strings.Count(env, "]") { // what looks like another key stands in it
 			b.key, b.name, b.value = Find("env"), "env", ""
@@ -85,11 +91,11 @@ func (b broken) array() string {
 	return b.write()
 }
 
-var second = regexp.MustCompile(`^[\s,;]*([A-Za-z0-9_-]+)\s*=`)
+var second = pattern(`^[\s,;]*([A-Za-z0-9_-]+)\s*=`)
 
 // split is the hint for a line that goes on where it should end.
 func (b broken) split() string {
-	next := second.FindStringSubmatch(b.rest)
+	next := second().FindStringSubmatch(b.rest)
 	if next == nil || Find(next[1]) == nil {
 		return b.write()
 	}
@@ -108,9 +114,9 @@ const quotes = "\"'`“”„‘’«» \t"
 
 // Values that are clear whatever stands around them.
 var (
-	simple = regexp.MustCompile(`^[A-Za-z0-9_.:/*@~+-]+$`)
-	number = regexp.MustCompile(`^(0|[1-9][0-9]{0,17})(\.[0-9]+)?$`)
-	sized  = regexp.MustCompile(`^[1-9][0-9]*[A-Za-z]$`)
+	simple = pattern(`^[A-Za-z0-9_.:/*@~+-]+$`)
+	number = pattern(`^(0|[1-9][0-9]{0,17})(\.[0-9]+)?$`)
+	sized  = pattern(`^[1-9][0-9]*[A-Za-z]$`)
 )
 
 var truths = map[string]string{
@@ -128,9 +134,9 @@ func (k *Key) meant(value string) string {
 		return meantList(strings.TrimSuffix(strings.TrimPrefix(bare, "["), "]"))
 	case k.Kind == Switch || k.Kind == Choice && truth != "":
 		return truth
-	case k.Kind == Number && number.MatchString(bare):
+	case k.Kind == Number && number().MatchString(bare):
 		return bare
-	case k.Kind == Number && !sized.MatchString(bare) || !simple.MatchString(bare):
+	case k.Kind == Number && !sized().MatchString(bare) || !simple().MatchString(bare):
 		return ""
 	}
 	return `"` + bare + `"`
@@ -139,7 +145,7 @@ func (k *Key) meant(value string) string {
 func meantList(text string) string {
 	var list []string
 	for one := range strings.SplitSeq(text, ",") {
-		if one = strings.Trim(one, quotes); !simple.MatchString(one) {
+		if one = strings.Trim(one, quotes); !simple().MatchString(one) {
 			return ""
 		}
 		list = append(list, `"`+one+`"`)

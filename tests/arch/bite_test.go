@@ -31,6 +31,9 @@ func TestRulesBite(t *testing.T) {
 		{"no init", "a/a.go", "package a\nfunc init() {}\n", []string{"line 2"}},
 		{"no init", "a/a_test.go", "package a\nfunc init() {}\n", []string{"line 2"}},
 		{"no init", "a/a.go", "package a\ntype t int\nfunc (t) init() {}\n", nil},
+		{"no init", "a/a.go", "package a\nvar v = regexp.MustCompile(`a`)\n", []string{"line 2: a pattern"}},
+		{"no init", "a/a.go", "package a\nvar v = sync.OnceValue(func() any { return regexp.MustCompile(`a`) })\n", nil},
+		{"no init", "a/a_test.go", "package a\nvar v = regexp.MustCompile(`a`)\n", nil},
 
 		{"names", "a/a.go", "package util\n", []string{"util"}},
 		{"names", "util/a.go", "package a\n", nil},

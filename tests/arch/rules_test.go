@@ -118,7 +118,23 @@ func noInit(f file) []string {
 		if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" && exceptions[f.path+" init"] == "" {
 			bad = append(bad, fmt.Sprintf("line %d: init()", f.line(fn.Pos())))
 		}
+		if vars, ok := d.(*ast.GenDecl); ok && !f.test() && !strings.HasPrefix(f.path, "tests/") {
+			bad = append(bad, compiled(f, vars)...)
+		}
 	}
+	return bad
+}
+
+// compiled are the patterns that each start pays for, whether it needs them or not.
+func compiled(f file, vars *ast.GenDecl) []string {
+	var bad []string
+	ast.Inspect(vars, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "MustCompile" {
+			bad = append(bad, fmt.Sprintf("line %d: a pattern: compile it when it is needed (sync.OnceValue)", f.line(n.Pos())))
+		}
+		_, later := n.(*ast.FuncLit)
+		return !later
+	})
 	return bad
 }
 
