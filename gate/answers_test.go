@@ -33,8 +33,8 @@ func TestOddAnswers(t *testing.T) {
 		{"chunks that break off, to HTTP/1.0", get10, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n", "reset", "", "upstream-failure"},
 		{"a length that is not reached", get11, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok", "Content-Length: 9", "", "upstream-failure"},
 		{"early hints", get11, "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "103 Early Hints", "", ""},
-		{"early hints to HTTP/1.0", get10, "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "200 OK", "103", ""},
-		{"no status", get11, "HTTP/1.1 099 OK\r\nContent-Length: 2\r\n\r\nok", "502", "099", ""},
+		{"early hints to HTTP/1.0", get10, "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "200 OK", "HTTP/1.1 103", ""},
+		{"no status", get11, "HTTP/1.1 099 OK\r\nContent-Length: 2\r\n\r\nok", "502", "HTTP/1.1 099", ""}, // a port may have it
 		{"a header of the gate's own", get11, "HTTP/1.1 200 OK\r\nX-Aisb-Reason: not-listed\r\nX-Aisb-Proof: 00\r\nContent-Length: 2\r\n\r\nok", "200 OK", "X-Aisb", ""},
 	}
 	for _, tt := range tests {
