@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -270,6 +271,10 @@ func TestClaimUnreadable(t *testing.T) {
 	_, err = p.claim(t.Context(), user("two", "", "other", "b.test", ""))
 	if f, ok := errors.AsType[*Failure](err); !ok || f.Err.Error() != fmt.Sprintf("%q is damaged: what the running sandbox one uses can't be told", c.file.Name()) || f.Hint != "end that one: aisb stop one" {
 		t.Errorf("beside a run of which nothing is known: %v", err)
+	}
+	// What the system refuses says nothing of what is in the file.
+	if _, err := readClaim(p.Runtime); !errors.Is(err, syscall.EISDIR) {
+		t.Errorf("a directory: %v", err)
 	}
 	// Nor does a start wait for ever for one that hangs.
 	lock, err := hold(filepath.Join(p.Runtime, claimsDir))

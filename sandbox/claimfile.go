@@ -121,6 +121,9 @@ func readClaim(path string) (claim, error) {
 	if err == nil {
 		err = json.Unmarshal(text, &c)
 	}
+	if _, unread := errors.AsType[*fs.PathError](err); unread {
+		return claim{}, err
+	}
 	if err != nil { // JSON's own words say nothing to a user
 		run := filepath.Base(path)
 		return claim{}, &Failure{Status: podman.StatusPodman, Err: fmt.Errorf("%q is damaged: what the running sandbox %s uses can't be told", path, run),

@@ -144,8 +144,8 @@ func compare(got state, all form) (map[string]Count, error) {
 	return counts, nil
 }
 
-// compareTables leaves the table's user data out, where newer nft(8) write their version: it
-// changes nothing of what matches.
+// compareTables leaves the table's user data out, where nft(8) keeps a comment: it changes
+// nothing of what matches.
 func compareTables(got state) error {
 	for _, t := range got.tables {
 		name, flags := t.text(unix.NFTA_TABLE_NAME), t.attr(unix.NFTA_TABLE_FLAGS)
